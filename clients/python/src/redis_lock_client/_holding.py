@@ -12,7 +12,7 @@ from .errors import LockBusy, LockError, LockMisuse
 from .observer import log, safely
 from .servers import Server
 from .state import Claim, Fault
-from .state.claims import FAR, HELD, IN_LINE, LEAST_LEASE, LOST, RELEASED, milliseconds
+from .state.claims import HELD, IN_LINE, LEAST_LEASE, LOST, RELEASED, milliseconds
 from .state.faults import Command, made
 from .state.grants import CHECK, DETACH, ENTER, EXTEND, LEAVE, RELEASE, Ask
 
@@ -30,7 +30,7 @@ class Holding:
 
     def __init__(self, locks: Any, node: Node, claim: Claim) -> None:
         self.key, self.owner = claim.name
-        self._locks, self._common, self._node, self._claim = locks, locks._common, node, claim
+        self._locks, self._node, self._claim = locks, node, claim
         self._signal = node.world.signal()  # wakes the caller of an acquire
         self._turn = node.world.turn()  # of the calls about the grant
         self._taken = 0.0
@@ -65,7 +65,7 @@ class Holding:
     @property
     def _is_ours(self) -> bool:
         """Whether it was acquired in this process, and this event loop."""
-        return self._common is self._locks._common
+        return self._node.world is self._locks._world
 
     def _on_lost(self, call: Callable[[Any], object]) -> None:
         with self._node.mutex:
@@ -77,7 +77,7 @@ class Holding:
     def _wake(self) -> None:
         """Makes the caller of an acquire check again, and reports a loss once. The mutex is held."""
         self._signal.set()
-        claim, observer = self._claim, self._common.observer
+        claim, observer = self._claim, self._locks._observer
         if claim.doubt:
             self._node.world.spawn(self._follow())
         if claim.phase is not LOST or not claim.handed_over or self._is_reported:
@@ -107,7 +107,7 @@ class Holding:
                 await self._leave(LEAVE, claim.terms.lease)
             self._taken = monotonic()
             if claim.fixed or claim.terms.max_hold is not None:
-                self._node.do(self._node.time, claim, claim.terms.max_hold)
+                self._node.do(self._node.state.time, claim, claim.terms.max_hold)
         except GeneratorExit:
             raise
         except BaseException:
@@ -118,7 +118,7 @@ class Holding:
         """Asks until there is a grant, or raises. The loop brings the events of a place in line."""
         claim, stop, tries, unplaced = self._claim, self._claim.terms.stop, pauses(), None
         while True:
-            if self._common.servers.is_cluster and claim.phase is not HELD:
+            if self._locks._servers.is_cluster and claim.phase is not HELD:
                 unplaced = await self._place()
             node = self._node
             step = node.do(self._step, node)
@@ -133,9 +133,9 @@ class Holding:
             finally:
                 node.do(node.state.answer, claim, step, sent, reply)
             if reply.__class__ is Fault and reply.passing:
-                self._at, self._asking = self._common.redirected(node, reply)
+                self._at, self._asking = self._locks._redirected(node, reply)
                 if not self._at:
-                    left = claim.asks_until(self._common.reply) - monotonic()
+                    left = claim.asks_until(self._locks._reply) - monotonic()
                     await self._signal.wait(min(next(tries), left), stop)
 
     def _step(self, node: Node) -> Union[None, float, Ask]:
@@ -151,23 +151,21 @@ class Holding:
     async def _follow(self) -> None:
         """Looks for a grant that another node of the cluster may have now."""
         claim, node, joined = self._claim, self._node, self._claim.joined
-        sent, reply, _, at = await self._common.repeat(self.key, claim.renew_command())
+        sent, reply, _, at = await self._locks._repeat(self.key, claim.renew_command())
         to = at if isinstance(at, Node) else node
 
         def found() -> None:
             node.state.found(claim, to.state, joined, sent, reply)
             if to.state.find(claim.name) is claim:
                 self._node = to
-                to.run()
-                if claim.cut_at < FAR:
-                    to.rewind()
+                to.do(to.run)
 
         async with self._turn:  # a call about the grant ends at the node where it began
             node.do(found)
 
     async def _place(self) -> Optional[Fault]:
         """A wait without a place goes to the node of the cluster that has the key now."""
-        to, old = await self._common.locate(self.key, self._at), self._node
+        to, old = await self._locks._locate(self.key, self._at), self._node
         if isinstance(to, Fault):
             return to
         if to is not old and old.do(old.state.move, self._claim, to.state):
@@ -182,7 +180,7 @@ class Holding:
             return
         reply: Any = INTERRUPTED
         try:
-            limit = min(self._common.reply, claim.end + self._common.reply - monotonic())
+            limit = min(self._locks._reply, claim.end + self._locks._reply - monotonic())
             reply = await node.call(limit, claim.cancel_command(), self._asking)
         finally:
             node.do(node.state.cancel_answered, claim, call, reply)
@@ -203,7 +201,7 @@ class Holding:
                 return error
 
             try:
-                sent, reply, was_open, _ = await self._common.repeat(self.key, command())
+                sent, reply, was_open, _ = await self._locks._repeat(self.key, command())
             finally:
                 error = node.do(end)
         if error:
@@ -217,8 +215,6 @@ class Holding:
         if lease < 0.001 or lease < LEAST_LEASE and not claim.fixed:
             raise made(LockMisuse, claim.key, "a lease must be at least 1 second, or 1 millisecond if it is fixed")
         await self._exchange(EXTEND, lambda: claim.renew_command("PX", milliseconds(lease)), lease)
-        if claim.fixed:
-            self._node.do(self._node.rewind)  # it may end earlier now
 
     async def _raise_token(self, token: int) -> None:
         """Lifts the token, for a quorum over several servers."""
@@ -234,8 +230,8 @@ class Holding:
             await self._exchange(RELEASE, self._claim.release_command)
         except LockError as failure:
             error = failure
-        if self._common.observer:
-            safely(self._common.observer.released, self.key, monotonic() - self._taken, error)
+        if self._locks._observer:
+            safely(self._locks._observer.released, self.key, monotonic() - self._taken, error)
         if error:
             raise error
 

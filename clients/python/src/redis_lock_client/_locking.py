@@ -14,13 +14,13 @@ from time import monotonic
 from typing import Any, Optional, Union
 
 from ._holding import Holding, release_all
-from ._node import Common, Node, pauses
+from ._node import Node, pauses
 from .errors import LockBusy, LockError, LockLost, LockMisuse, LockUnavailable
 from .observer import Observer, safely
-from .servers import Servers
+from .servers import Server, Servers
 from .state import Claim, Fault, Task, Terms
 from .state.claims import HELD, LEAST_LEASE
-from .state.faults import made
+from .state.faults import Command, made
 
 Key = Union[str, bytes]
 
@@ -28,7 +28,7 @@ Key = Union[str, bytes]
 class Locking:
     """The locks of one program, in both worlds."""
 
-    _world: Callable[[], Any]
+    _make_world: Callable[[], Any]
     _grant: type[Any] = Holding
     _is_async = False
 
@@ -50,22 +50,22 @@ class Locking:
         self.client, self.lease = client, lease  # as they were given
         self._servers = Servers(client, self._is_async, reply)
         self._name = printable(name or os.path.basename(sys.argv[0] if sys.argv else "") or "python")
-        self._settings = (self._name, lease, silence, reply, observer)
-        self._prefix = prefix
+        self._silence, self._reply, self._prefix, self._observer = silence, reply, prefix, observer
         self._reset()
         _all.add(self)
 
     def _reset(self) -> None:
         """Starts again: nothing is held."""
-        self._common = Common(self._world(), self._servers, *self._settings)
+        self._world, self._is_closed = self._make_world(), False
+        self._nodes: dict[Server, Node] = {}
         self._process = f"{self._name}:{printable(socket.gethostname())}:{os.getpid()}:{os.urandom(9).hex()}-"
         self._number = itertools.count(1)
 
     def _after_fork(self) -> None:
         """In a child: lets go of the connections of the parent."""
-        nodes = list(self._common.nodes.values())
+        nodes = self._nodes
         self._reset()
-        for node in nodes:
+        for node in nodes.values():
             node.wire.abandon()
             node.poller.abandon()
 
@@ -95,7 +95,7 @@ class Locking:
         if wait is not None:
             wait = None if wait == math.inf else max(0.0, wait)
         fixed = lease is not None
-        return Terms(mode, self._common.lease if lease is None else lease, fixed, wait, max_hold, on_lost, stop)
+        return Terms(mode, self.lease if lease is None else lease, fixed, wait, max_hold, on_lost, stop)
 
     def _full(self, key: Key) -> str:
         """The key with the prefix."""
@@ -103,6 +103,49 @@ class Locking:
         if not isinstance(text, str):
             raise LockMisuse(f"a key must be a str or bytes, not {type(key).__name__}")
         return self._prefix + text
+
+    # Commands about a key.
+
+    async def _locate(self, key: str, server: Optional[Server] = None) -> Node | Fault:
+        """The node that has the key, or this server."""
+        found = server or await self._servers.find(key)
+        if isinstance(found, Fault):
+            return found
+        with self._world.mutex:
+            if found not in self._nodes:
+                if self._is_closed:
+                    raise LockMisuse("the client is closed")
+                self._nodes[found] = Node(self, found)
+            return self._nodes[found]
+
+    async def _repeat(self, key: str, command: Command, server: Optional[Server] = None,
+                      end: Optional[float] = None) -> tuple[float, Any, bool, Node | Fault]:
+        """Sends a command about a key until it is answered, for two reply timeouts. Returns when it was sent last, the
+        last reply, whether an earlier try had none, and the last node."""
+        end = end or monotonic() + 2 * self._reply
+        to, tries, asking, was_open = server, pauses(), False, False
+        while True:
+            sent, node = monotonic(), await self._locate(key, to)
+            reply: Any = node
+            if isinstance(node, Node):
+                reply = await node.call(min(self._reply, end - sent), command, asking)
+            is_final = reply.__class__ is not Fault or not reply.passing or reply.word == "NOSESSION"
+            if is_final or monotonic() + (rest := next(tries)) >= end:
+                return sent, reply, was_open, node
+            was_open = was_open or reply.no_reply
+            to, asking = self._redirected(node, reply)
+            if to is None:
+                await self._world.signal().wait(rest)
+                to = server
+
+    def _redirected(self, node: Node | Fault, reply: Any) -> tuple[Optional[Server], bool]:
+        """Where a reply leads, and whether ASKING precedes the command there."""
+        to = self._servers.redirected(node.server, reply) if isinstance(node, Node) else None
+        if to:
+            self._world.spawn(self._servers.refresh())
+        return to, bool(to) and reply.word == "ASK"
+
+    # Acquires.
 
     async def _acquire(self, key: str, terms: Terms, task: Optional[Task] = None, owner: str = "", token: int = 0) -> Any:
         """Acquires a lock. Without an owner it uses the task's, or a fresh one. token: of a grant to take over."""
@@ -115,7 +158,7 @@ class Locking:
             if grant is not None and grant._claim.phase is HELD and grant._is_ours:
                 await grant._enter_again(terms.mode)
             else:
-                node = await self._common.locate(key)
+                node = await self._locate(key)
                 if isinstance(node, Fault):
                     raise made(LockUnavailable, key, node.text, node.cause)
                 grant = node.do(self._register, node, key, terms, task, owner, token)
@@ -124,8 +167,8 @@ class Locking:
             error = raised
             raise
         finally:
-            if self._common.observer:
-                safely(self._common.observer.acquired, key, monotonic() - begun, error)
+            if self._observer:
+                safely(self._observer.acquired, key, monotonic() - begun, error)
         if task:
             task.grants[key] = grant
         return grant
@@ -171,17 +214,16 @@ class Locking:
                     raise
             if failed:
                 raise failed
-            await self._common.world.signal().wait(next(tries), terms.stop)
+            await self._world.signal().wait(next(tries), terms.stop)
 
     async def _close(self) -> None:
-        common = self._common
-        with common.world.mutex:
-            nodes = [] if common.is_closed else list(common.nodes.values())
-            common.is_closed = True
+        with self._world.mutex:
+            nodes = [] if self._is_closed else list(self._nodes.values())
+            self._is_closed = True
         if len(nodes) == 1:
             return await nodes[0].close()
-        for closing in [common.world.spawn(node.close()) for node in nodes]:
-            await common.world.join(closing, 2 * common.reply)
+        for closing in [self._world.spawn(node.close()) for node in nodes]:
+            await self._world.join(closing, 2 * self._reply)
 
 
 def printable(text: str) -> str:

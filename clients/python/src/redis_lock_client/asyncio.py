@@ -164,17 +164,16 @@ class Locks(Locking, AbstractAsyncContextManager["Locks"]):
 
     _grant = Grant
     _is_async = True
-    _world = Tasks
+    _make_world = Tasks
 
     def _bind(self) -> None:
         """An event loop has its own connections, so the locks belong to one."""
-        loop, world = asyncio.get_running_loop(), self._common.world
+        loop, world = asyncio.get_running_loop(), self._world
         if world.loop is not loop and world.loop is not None:
             if world.loop.is_running():
                 raise LockMisuse("these Locks belong to another running event loop: create others for this one")
             self._after_fork()
-            world = self._common.world
-        world.loop = loop
+        self._world.loop = loop
 
     def lock(self, key: str | bytes, *, wait: float | None = None, shared: bool = False, permits: int | None = None,
              lease: float | None = None, max_hold: float | None = None, task: Task | None = None,

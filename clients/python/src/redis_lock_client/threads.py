@@ -87,7 +87,7 @@ class Locks(Locking, AbstractContextManager["Locks"]):
     """
 
     _grant = Grant
-    _world = Threads
+    _make_world = Threads
 
     def lock(self, key: str | bytes, *, wait: float | None = None, shared: bool = False, permits: int | None = None,
              lease: float | None = None, max_hold: float | None = None, task: Task | None = None,

@@ -327,6 +327,7 @@ class Grants:
                 self.lose(claim, self.losses[claim.token][0])
                 return self.lost_error(claim)
             claim.sure = max(self.sure(claim), sent + claim.lease)
+            self.next_end = min(self.next_end, claim.ends_at)
         if what is LEAVE:
             self.grants.pop(claim.name, None)
             self.fixed[claim.name] = claim
@@ -336,11 +337,10 @@ class Grants:
 
     # Grants that end by time.
 
-    def time(self, claim: Claim, max_hold: Optional[float]) -> bool:
-        """A grant was handed over, or gets another longest time from now on. Returns whether it ends before the others."""
+    def time(self, claim: Claim, max_hold: Optional[float]) -> None:
+        """A grant was handed over, or gets another longest time from now on."""
         claim.cut_at = FAR if max_hold is None else self.at + max_hold
-        first, self.next_end = self.next_end, min(self.next_end, claim.ends_at)
-        return self.next_end < first
+        self.next_end = min(self.next_end, claim.ends_at)
 
     def ripe(self) -> list[Claim]:
         """Ends the grants whose time is over. Returns those to release at once."""

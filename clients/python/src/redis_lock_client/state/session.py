@@ -274,6 +274,7 @@ class State(Grants):
             to.grants[claim.name] = claim
             to.losses.pop(claim.token, None)  # reported there after the grant had left
             to.stands(claim, 0, joined, sent, reply)
+            to.next_end = min(to.next_end, claim.ends_at)
         elif isinstance(reply, Fault) and reply.gone:
             self.gone(claim, reply)
             return
