@@ -45,7 +45,7 @@ def test_after_a_refused_release_the_session_is_left(s):
     assert isinstance(s.answered(claim, RELEASE, s.at, Fault.reply("NOPERM x"), False), LockRefused)
     s.end_call(call)
     s.open_command = ("OPEN",)
-    assert s.plan().commands[0][0] == ("OPEN",) and s.session == 0
+    assert s.plan()[0].command == ("OPEN",) and s.session == 0
     s.opened(s.at, 8)
     assert s.send_due(grant_of(40)) == ["LOCK.RENEW other o SESSION 8 TOKEN 40"]
     assert other.session == 8
@@ -70,7 +70,7 @@ def test_moving_a_grant(s, reply, phase):
 def test_close_ends_waits_and_grants(s):
     claim, waiting = s.taken(), s.in_line("waiting")
     fixed = s.claim("fixed", wait=0, fixed=True)
-    s.answer(fixed, s.step(fixed), 100.0, grant_of(70))
+    s.step(fixed).apply(100.0, grant_of(70))
     sessions, grants = s.close()
     assert sessions == [7] and grants == [claim, fixed]
     assert [it.release_command()[3:5] for it in grants] == [("HOLDS", 0)] * 2
@@ -97,7 +97,7 @@ def test_a_fixed_lease_that_waited_leaves_the_session(s):
 
 def test_extending_a_fixed_lease_moves_its_end(s):
     claim = s.claim("k", wait=0, fixed=True, lease=3.0)
-    s.answer(claim, s.step(claim), 100.0, grant_of(50, 3000))
+    s.step(claim).apply(100.0, grant_of(50, 3000))
     assert s.step(claim) is None
     s.time(claim, None)
     call = s.begin(claim, EXTEND, 9.0)
@@ -163,7 +163,7 @@ def test_nothing_is_kept_of_a_grant_that_has_left(s):
 def test_adopting(s, reply, error):
     claim, ask = s.under_way(wait=0, adopts=50)
     assert ask.command == ("LOCK.RENEW", "k", "o", "PX", 10_000, "SESSION", 7, "TOKEN", 50)
-    s.answer(claim, ask, 100.0, reply)
+    ask.apply(100.0, reply)
     s.at = 101.0
     if error is None:
         assert s.step(claim) is None and s.remaining(claim) == 9.0 and claim.handed_over

@@ -14,7 +14,7 @@ from .servers import Server
 from .state import Claim, Fault
 from .state.claims import HELD, IN_LINE, LEAST_LEASE, LOST, RELEASED, milliseconds
 from .state.faults import Command, made
-from .state.grants import CHECK, DETACH, ENTER, EXTEND, LEAVE, RELEASE, Ask
+from .state.grants import CHECK, DETACH, EXTEND, LEAVE, RELEASE, Call
 
 INTERRUPTED = Fault("the call was interrupted")
 
@@ -124,27 +124,32 @@ class Holding:
             step = node.do(self._step, node)
             if step is None:
                 return
-            if not isinstance(step, Ask):
+            if not isinstance(step, Call):
                 await self._signal.wait(step, stop)
                 continue
-            sent, reply = monotonic(), INTERRUPTED
-            try:
-                reply = unplaced or await node.call(step.limit, step.command, self._asking)
-            finally:
-                node.do(node.state.answer, claim, step, sent, reply)
+            reply = await self._send(node, step, unplaced)
             if reply.__class__ is Fault and reply.passing:
                 self._at, self._asking = self._locks._redirected(node, reply)
                 if not self._at:
                     left = claim.asks_until(self._locks._reply) - monotonic()
                     await self._signal.wait(min(next(tries), left), stop)
 
-    def _step(self, node: Node) -> Union[None, float, Ask]:
+    async def _send(self, node: Node, call: Call, fault: Optional[Fault] = None) -> Any:
+        """Sends a command once, and applies and returns the reply. fault: instead of sending."""
+        sent, reply = monotonic(), INTERRUPTED
+        try:
+            reply = fault or await node.call(call.limit, call.command, self._asking)
+        finally:
+            node.do(call.apply, sent, reply)
+        return reply
+
+    def _step(self, node: Node) -> Union[None, float, Call]:
         claim = self._claim
         if claim.terms.stop and claim.phase is not HELD and claim.terms.stop():
             raise made(LockBusy, claim.key, "the wait was stopped")
         step = node.state.step(claim)
         if step is not None and claim.needs_session and (
-                not node.is_running or claim.phase is not IN_LINE and not isinstance(step, Ask)):
+                not node.is_running or claim.phase is not IN_LINE and not isinstance(step, Call)):
             node.run()
         return step
 
@@ -174,16 +179,9 @@ class Holding:
 
     async def _give_up(self) -> None:
         """Makes sure that the owner neither holds the lock nor waits for it."""
-        node, claim = self._node, self._claim
-        call = node.do(node.state.give_up, claim)
-        if call is None:
-            return
-        reply: Any = INTERRUPTED
-        try:
-            limit = min(self._locks._reply, claim.end + self._locks._reply - monotonic())
-            reply = await node.call(limit, claim.cancel_command(), self._asking)
-        finally:
-            node.do(node.state.cancel_answered, claim, call, reply)
+        cancel = self._node.do(self._node.state.give_up, self._claim)
+        if cancel:
+            await self._send(self._node, cancel)
 
     # The grant.
 
@@ -219,10 +217,6 @@ class Holding:
     async def _raise_token(self, token: int) -> None:
         """Lifts the token, for a quorum over several servers."""
         await self._exchange(CHECK, lambda: self._claim.renew_command("RAISE", token))
-
-    async def _enter_again(self, mode: Command) -> None:
-        """Adds a hold."""
-        await self._exchange(ENTER, lambda: self._claim.enter_command(mode))
 
     async def _release(self) -> None:
         error: Optional[LockError] = None

@@ -9,18 +9,20 @@ import re
 import socket
 import sys
 import weakref
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from time import monotonic
 from typing import Any, Optional, Union
 
 from ._holding import Holding, release_all
-from ._node import Node, pauses
+from ._node import Node, notify, pauses
 from .errors import LockBusy, LockError, LockLost, LockMisuse, LockUnavailable
 from .observer import Observer, safely
 from .servers import Server, Servers
 from .state import Claim, Fault, Task, Terms
 from .state.claims import HELD, LEAST_LEASE
 from .state.faults import Command, made
+from .state.grants import ENTER
 
 Key = Union[str, bytes]
 
@@ -156,7 +158,7 @@ class Locking:
         grant = task.grants.get(key) if task else None
         try:
             if grant is not None and grant._claim.phase is HELD and grant._is_ours:
-                await grant._enter_again(terms.mode)
+                await grant._exchange(ENTER, partial(grant._claim.enter_command, terms.mode))
             else:
                 node = await self._locate(key)
                 if isinstance(node, Fault):
@@ -194,7 +196,7 @@ class Locking:
             raise
         return grants
 
-    async def _lead(self, key: str, work: Callable[[Any], Awaitable[object]], terms: Terms) -> None:
+    async def _lead(self, key: str, work: Callable[[Any], object], terms: Terms) -> None:
         tries, stopped = pauses(), terms.stop or (lambda: False)
         while not stopped():
             failed: Optional[BaseException] = None  # the work did, by itself
@@ -203,7 +205,7 @@ class Locking:
                 tries = pauses()
                 try:
                     grant._begin_work()
-                    await work(grant)
+                    await notify(work, grant)
                 except BaseException as error:
                     failed = None if isinstance(error, LockLost) and grant.lost else error
                 await grant._exit(failed)

@@ -14,7 +14,7 @@ from .servers import Server
 from .state import Claim, Fault, State
 from .state.claims import FAR, milliseconds
 from .state.faults import Command
-from .state.session import Plan
+from .state.grants import Call
 
 if TYPE_CHECKING:
     from ._locking import Locking
@@ -85,7 +85,7 @@ class Node:
     async def call(self, limit: float, command: Command, asking: bool = False) -> Any:
         """Sends a command once. Returns the reply or a Fault. Between two POLLs it goes together with the next one, which
         spares the server most of its cost. For that both connections must be idle: then they are known to work."""
-        is_held = self.poller.has_room and self.wire.has_room and not self.locks._is_closed
+        is_held = self.poller.is_idle and self.wire.is_idle and not self.locks._is_closed
         if self.wire.is_over:
             self.wire = self.world.wire(self.server)
         wire = self.poller if is_held else self.wire
@@ -107,11 +107,11 @@ class Node:
     async def loop(self) -> None:
         """Polls the session. Other calls go with its POLLs, or over another connection. It runs no code of the user."""
         try:
-            while plan := self.do(self._plan):
+            while calls := self.do(self._plan):
                 began = monotonic()
                 if self.poller.is_over:
                     self.poller = self.world.wire(self.server)
-                fault = await self._send(plan)
+                fault = await self._send(calls)
                 if fault and self.do(self.state.failed, began, fault):
                     self.poller.close()
                     if not self._is_over:
@@ -129,27 +129,27 @@ class Node:
         """Whether the loop ends. One that has failed starts again when it is needed."""
         return self.locks._is_closed or self.state.failures > 0 and self.state.is_idle
 
-    def _plan(self) -> Optional[Plan]:
+    def _plan(self) -> list[Call]:
         """What to send next, if anything."""
         if not self._is_over:
             return self.state.plan()
         self._observe(None)
         self.poller.close()
         self.is_running = False
-        return None
+        return []
 
-    async def _send(self, plan: Plan) -> Optional[Fault]:
+    async def _send(self, calls: list[Call]) -> Optional[Fault]:
         """Sends commands, and applies the replies. Returns what failed; after that no more is sent."""
         fault: Optional[Fault] = None
-        for begin in range(0, len(plan.commands), PART):
-            part = plan.commands[begin:begin + PART]
+        for begin in range(0, len(calls), PART):
+            part = calls[begin:begin + PART]
             sent, replies = monotonic(), [UNSENT] * len(part)
             if not fault:
-                replies = await self.poller.send(plan.limit, *(command for command, _ in part))
-                if replies[-1].__class__ is Fault and not (plan.is_due and replies[-1].word):
+                replies = await self.poller.send(part[0].limit, *(call.command for call in part))
+                if replies[-1].__class__ is Fault and (part[0].is_vital or not replies[-1].word):
                     fault = replies[-1]
-            if plan.is_due or not fault:
-                self.do(lambda: [apply(sent, reply) for (_, apply), reply in zip(part, replies)])  # noqa: B023
+            if not (fault and part[0].is_vital):
+                self.do(lambda: [call.apply(sent, reply) for call, reply in zip(part, replies)])  # noqa: B023
         return fault
 
     async def _pause(self, fault: Fault) -> None:
@@ -178,7 +178,7 @@ class Node:
     async def _relocate(self) -> None:
         """Redirects the claims of a node that does not answer, if another node may have their keys now."""
         self.world.spawn(self.locks._servers.refresh())
-        for claim in self.do(self.state.claims):
+        for claim in self.do(lambda: [*self.state.grants.values(), *self.state.waits.values()]):
             server = await self.locks._servers.find(claim.key)
             if isinstance(server, Server) and server is not self.server:
                 self.do(self.state.relocate, claim)

@@ -49,14 +49,9 @@ class Wire(asyncio.Protocol):
         self._parser = Parser()
         self._calls: deque[tuple[int, asyncio.Future[Any]]] = deque()  # how many replies each lacks, and where to
         self._out: list[bytes] = []
-        self.is_idle = False  # all that was sent has been answered
+        self.is_idle = False  # all that was sent has been answered, so that more can be sent together
         self.is_over = False  # it takes no more calls
         self._connecting: Optional[asyncio.Task[Optional[Fault]]] = None
-
-    @property
-    def has_room(self) -> bool:
-        """Whether calls can be sent together with the next ones of the loop."""
-        return self.is_idle and not self.is_over
 
     async def send(self, limit: float, *commands: Command, is_held: bool = False) -> list[Any]:
         """Sends commands in a pipeline, each of whose replies has this time. Returns the reply to each, or a Fault.
@@ -133,7 +128,7 @@ class Wire(asyncio.Protocol):
 
     def retire(self) -> None:
         """Takes no more calls. The connection is closed when all that were made have been answered."""
-        self.is_over = True
+        self.is_over, self.is_idle = True, False
         if not all(future.done() for _, future in self._calls):
             return
         self._calls.clear()

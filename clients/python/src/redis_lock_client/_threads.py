@@ -153,7 +153,7 @@ class Line:
 class Wire:
     """Connections to one server. A call takes milliseconds, so few connections serve many threads."""
 
-    has_room = False  # see asyncio
+    is_idle = False  # see asyncio
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Generic, Optional, TypeVar
 
 from ._holding import Holding, release_all
@@ -106,10 +106,8 @@ class Grant(Holding):
         if worker in self._stopped:
             self._stopped.discard(worker)
             if not isinstance(error, asyncio.CancelledError):
-                try:
+                with suppress(asyncio.CancelledError):
                     await asyncio.sleep(0)  # takes the cancellation that has not arrived yet
-                except asyncio.CancelledError:
-                    pass
             uncancel = getattr(worker, "uncancel", None)  # of Python 3.11
             left = uncancel() if uncancel else 0
             if isinstance(error, asyncio.CancelledError) and not left:

@@ -161,10 +161,7 @@ class Locks(Locking, AbstractContextManager["Locks"]):
         """
         terms = self._terms(None, shared, permits, lease, max_hold, None, stop.is_set if stop else None)
 
-        async def call(grant: Grant) -> None:
-            work(grant)
-
-        run(self._lead(self._full(key), call, terms))
+        run(self._lead(self._full(key), work, terms))
 
     def close(self) -> None:
         """Ends all waits, releases all locks and closes the connections, but not the client. Call it when the work

@@ -113,10 +113,6 @@ class Claim:
         session = ("SESSION", self.session) if self.session else ()
         return ("LOCK.RELEASE", *self.name, "HOLDS", self.holds, *session, "TOKEN", self.token)
 
-    def cancel_command(self) -> Command:
-        """Makes sure that the owner neither holds the lock nor waits for it."""
-        return ("LOCK.RELEASE", *self.name, "ALL")
-
     def renounce_owner(self) -> None:
         """The task continues with a fresh owner."""
         if self.task:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Optional, TypeVar
 
 from ..errors import LockDeadlock, LockError, LockLost, LockMisuse, LockNotAlone, LockRefused
 
@@ -27,17 +27,14 @@ HINTS = (("WRONGTYPE", "this key is not a lock of the module: an old SET NX lock
          ("NOTALONE", "release the lock first, then acquire it"))
 
 
-class Fault:
+class Fault(NamedTuple):
     """An error reply, or a reply that did not come. `word` is the first word of an error reply; empty without a reply.
     `sent`: the server may have received the call, or may yet."""
 
-    __slots__ = ("cause", "sent", "text", "word")
-
-    def __init__(self, text: str, cause: BaseException | None = None, word: str = "", sent: bool = True) -> None:
-        self.text, self.cause, self.word, self.sent = text, cause, word, sent
-
-    def __repr__(self) -> str:
-        return f"Fault({self.text!r})"
+    text: str
+    cause: Optional[BaseException] = None
+    word: str = ""
+    sent: bool = True
 
     @staticmethod
     def reply(text: str, cause: BaseException | None = None) -> Fault:

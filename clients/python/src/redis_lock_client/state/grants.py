@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Union
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, Optional, Union
 
 from ..errors import LockBusy, LockError, LockLost, LockMisuse, LockUnavailable
 from .claims import ASKED, FAR, HELD, IN_LINE, LOST, OVER, RELEASED, Claim, Name, Task
@@ -15,13 +17,13 @@ CHECK, EXTEND, ENTER, LEAVE, DETACH, RELEASE = "check", "extend", "enter", "leav
 LEAVES, ENDS = (LEAVE, DETACH), (DETACH, RELEASE)
 
 
-class Ask(NamedTuple):
-    """An ACQUIRE to send, with the time for its reply."""
+class Call(NamedTuple):
+    """A command to send, with the time for its reply, and what the reply changes, from the time of the sending."""
 
-    call: int
-    session: int
     limit: float
     command: Command
+    apply: Callable[[float, Any], None]
+    is_vital: bool = False  # without a reply, or with an error as reply, the loop begins anew
 
 
 class Grants:
@@ -106,8 +108,8 @@ class Grants:
         if wait.task:
             wait.task.owner = wait.owner
 
-    def step(self, wait: Claim) -> Union[None, float, Ask]:
-        """The next step of the caller of an acquire: None: it has the grant; an Ask: sends it; seconds: waits for so long,
+    def step(self, wait: Claim) -> Union[None, float, Call]:
+        """The next step of the caller of an acquire: None: it has the grant; a Call: sends it; seconds: waits for so long,
         or until the claim has changed. Raises if the acquire has failed."""
         phase = wait.phase
         if phase is OVER:
@@ -128,14 +130,18 @@ class Grants:
             raise self.error(wait.key, wait.cause or Fault("no answer in time"))
         if phase is not ASKED or session == wait.no_session or wait.needs_session and not session:
             return end - self.at
-        wait.open += 1
         # A dead connection takes half of the time for asking at most.
-        limit = min(self.reply, (end - wait.begun) / 2, end - self.at)
-        return Ask(self.begin_call(wait.name), session, limit, wait.acquire_command(session, self.at))
+        return self.acquiring(wait, session, min(self.reply, (end - wait.begun) / 2, end - self.at))
 
-    def answer(self, wait: Claim, ask: Ask, sent: float, reply: object) -> None:
-        """Applies the reply to an Ask that was sent at this time: a grant, an error, None, or the place in line."""
-        session, fault = ask.session, reply if isinstance(reply, Fault) else None
+    def acquiring(self, wait: Claim, session: int, limit: float) -> Call:
+        """Registers an ACQUIRE, to be sent now."""
+        wait.open += 1
+        apply = partial(self._answered, wait, session, self.begin_call(wait.name))
+        return Call(limit, wait.acquire_command(session, self.at), apply)
+
+    def _answered(self, wait: Claim, session: int, call: int, sent: float, reply: object) -> None:
+        """Applies the reply to an ACQUIRE: a grant, an error, None, or the place in line."""
+        fault = reply if isinstance(reply, Fault) else None
         is_waiting = self.waits.get(wait.name) is wait
         is_known = is_waiting or self.find(wait.name) is wait  # not given up, nor moved
         if fault and fault.no_reply:
@@ -160,20 +166,22 @@ class Grants:
             wait.phase, wait.session = IN_LINE, session
         elif not is_known:
             self.finish_later(wait.name)
-        self.end_call(ask.call)
+        self.end_call(call)
 
-    def give_up(self, wait: Claim) -> Optional[int]:
-        """Forgets a wait. If the server may know it, returns the call of its cancel, for `cancel_answered`."""
+    def give_up(self, wait: Claim) -> Optional[Call]:
+        """Forgets a wait. If the server may know it, returns its cancel: the owner neither holds the lock then nor waits
+        for it."""
         is_open = wait.open > 0 or wait.phase in (IN_LINE, HELD) or self.is_closed and wait.fixed
         if wait.phase not in (LOST, RELEASED):
             self.forget(wait, OVER)
         if not is_open or wait.adopts:
             return None
         wait.renounce_owner()  # an event of this wait may arrive after the cancel
-        return self.begin_call(wait.name)
+        limit = min(self.reply, wait.end + self.reply - self.at)
+        cancel = ("LOCK.RELEASE", *wait.name, "ALL")
+        return Call(limit, cancel, partial(self._cancelled, wait, self.begin_call(wait.name)))
 
-    def cancel_answered(self, wait: Claim, call: int, reply: object) -> None:
-        """Applies the reply to the cancel of a wait that was given up."""
+    def _cancelled(self, wait: Claim, call: int, _: float, reply: object) -> None:
         if isinstance(reply, Fault) and reply.passing:
             self.finish_later(wait.name)
         self.end_call(call)

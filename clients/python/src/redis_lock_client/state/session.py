@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from ..errors import LockBusy, LockMisuse
 from .claims import ASKED, FAR, IN_LINE, Claim, Name, milliseconds
 from .faults import Command, Fault, made
-from .grants import Ask, Grants
+from .grants import Call, Grants
 
-# A command of the loop, and what its reply, to a sending at this time, changes.
-Due = tuple[Command, Callable[[float, Any], None]]
 BRIEF = 0.1  # how long a POLL blocks while a grant is unsure
 MOVED = "moved to another node, and gone"
-
-
-class Plan(NamedTuple):
-    """Commands to send together."""
-
-    limit: float  # the time for each reply
-    commands: list[Due]
-    is_due: bool = False  # an error reply is an answer
 
 
 def fields(reply: list[Any]) -> dict[str, Any]:
@@ -50,7 +39,7 @@ class State(Grants):
         """Whether nothing depends on the session."""
         return not (self.waits or self.grants or self.unfinished or self.calls or self.left)
 
-    def plan(self) -> Plan:
+    def plan(self) -> list[Call]:
         """What the loop sends next: an OPEN, the calls that are due, or a POLL."""
         if self.leaving:  # so that a grant whose release was refused is not renewed forever
             self.leaving = False
@@ -59,10 +48,10 @@ class State(Grants):
                 self.ended()
         if not self.session:
             self.polls_next = False
-            return Plan(self.reply, [(self.open_command, self.opened)])
+            return [Call(self.reply, self.open_command, self.opened, is_vital=True)]
         due = [] if self.polls_next else self.due()
         self.polls_next = bool(due)
-        return Plan(self.reply, due, is_due=True) if due else self.begin_poll()
+        return due or [self.begin_poll()]
 
     def opened(self, _: float, session: int) -> None:
         """Begins a session."""
@@ -77,28 +66,27 @@ class State(Grants):
 
     # The calls that are due before a POLL.
 
-    def due(self) -> list[Due]:
-        """The commands that are due in this session, in the order of sending."""
-        due: list[Due] = []
+    def due(self) -> list[Call]:
+        """What is due in this session, in the order of sending."""
+        due: list[Call] = []
         session = self.session
         if self.outside:
             self.outside = False
             for claim in self.grants.values():
                 if claim.session != session and not claim.doubt:
                     apply = partial(self._moved, claim, session, claim.joined)
-                    due.append((claim.renew_command("SESSION", session), apply))
+                    due.append(Call(self.reply, claim.renew_command("SESSION", session), apply))
             for wait in self.waits.values():
                 if wait.phase is IN_LINE and wait.session != session and wait.end > self.at:
-                    wait.open += 1
-                    ask = Ask(self.begin_call(wait.name), session, self.reply, wait.acquire_command(session, self.at))
-                    due.append((ask.command, partial(self.answer, wait, ask)))
+                    due.append(self.acquiring(wait, session, self.reply))
         for release, command in self.unfinished.items():
-            due.append((command, partial(self.finished, release, command)))
+            due.append(Call(self.reply, command, partial(self.finished, release, command)))
         if self.excess is not None and self.at > self.excess + self.lease:
-            due.append((("LOCK.SESSION", "GRANTS", session), partial(self._listed, {*self.calls.values()})))
+            apply = partial(self._listed, {*self.calls.values()})
+            due.append(Call(self.reply, ("LOCK.SESSION", "GRANTS", session), apply))
         for old, since in self.left.items():
             if self.at > since + 2 * self.reply and all(claim.session != old for claim in self.grants.values()):
-                due.append((("LOCK.SESSION", "CLOSE", old), partial(self._left, old)))
+                due.append(Call(self.reply, ("LOCK.SESSION", "CLOSE", old), partial(self._left, old)))
         return due
 
     def _moved(self, claim: Claim, session: int, joined: float, sent: float, reply: object) -> None:
@@ -128,12 +116,12 @@ class State(Grants):
 
     # The POLL.
 
-    def begin_poll(self) -> Plan:
+    def begin_poll(self) -> Call:
         """A POLL that is sent now."""
         self.polls += 1
         block = BRIEF if self.is_unsure() else self.lease / 3
         command = ("LOCK.SESSION", "POLL", self.session, "BLOCK", milliseconds(block))
-        return Plan(self.reply + block, [(command, partial(self.polled, self.polls))])
+        return Call(self.reply + block, command, partial(self.polled, self.polls), is_vital=True)
 
     def is_unsure(self) -> bool:
         """Whether the time of a grant has passed, so that the next reply decides."""
@@ -249,10 +237,6 @@ class State(Grants):
         return [session for session in (self.session, *self.left) if session], grants
 
     # Clusters: a claim may be on another node.
-
-    def claims(self) -> list[Claim]:
-        """The grants of the session and the places in line."""
-        return [*self.grants.values(), *(wait for wait in self.waits.values() if wait.phase is IN_LINE)]
 
     def relocate(self, claim: Claim, reason: str = MOVED) -> None:
         """Makes the program look for a claim, because another node of the cluster may have its key now. A grant is in
