@@ -116,10 +116,10 @@ class Holding:
 
     async def _ask(self) -> None:
         """Asks until there is a grant, or raises. The loop brings the events of a place in line."""
-        claim, stop, tries, unplaced = self._claim, self._claim.terms.stop, pauses(), None
+        claim, stop, tries = self._claim, self._claim.terms.stop, pauses()
         while True:
             if self._locks._servers.is_cluster and claim.phase is not HELD:
-                unplaced = await self._place()
+                await self._place()
             node = self._node
             step = node.do(self._step, node)
             if step is None:
@@ -127,18 +127,18 @@ class Holding:
             if not isinstance(step, Call):
                 await self._signal.wait(step, stop)
                 continue
-            reply = await self._send(node, step, unplaced)
+            reply = await self._send(node, step)
             if reply.__class__ is Fault and reply.passing:
                 self._at, self._asking = self._locks._redirected(node, reply)
                 if not self._at:
                     left = claim.asks_until(self._locks._reply) - monotonic()
                     await self._signal.wait(min(next(tries), left), stop)
 
-    async def _send(self, node: Node, call: Call, fault: Optional[Fault] = None) -> Any:
-        """Sends a command once, and applies and returns the reply. fault: instead of sending."""
+    async def _send(self, node: Node, call: Call) -> Any:
+        """Sends a command once, and applies and returns the reply."""
         sent, reply = monotonic(), INTERRUPTED
         try:
-            reply = fault or await node.call(call.limit, call.command, self._asking)
+            reply = await node.call(call.limit, call.command, self._asking)
         finally:
             node.do(call.apply, sent, reply)
         return reply
@@ -156,8 +156,7 @@ class Holding:
     async def _follow(self) -> None:
         """Looks for a grant that another node of the cluster may have now."""
         claim, node, joined = self._claim, self._node, self._claim.joined
-        sent, reply, _, at = await self._locks._repeat(self.key, claim.renew_command())
-        to = at if isinstance(at, Node) else node
+        sent, reply, _, to = await self._locks._repeat(self.key, claim.renew_command())
 
         def found() -> None:
             node.state.found(claim, to.state, joined, sent, reply)
@@ -168,14 +167,11 @@ class Holding:
         async with self._turn:  # a call about the grant ends at the node where it began
             node.do(found)
 
-    async def _place(self) -> Optional[Fault]:
+    async def _place(self) -> None:
         """A wait without a place goes to the node of the cluster that has the key now."""
         to, old = await self._locks._locate(self.key, self._at), self._node
-        if isinstance(to, Fault):
-            return to
         if to is not old and old.do(old.state.move, self._claim, to.state):
             self._node = to
-        return None
 
     async def _give_up(self) -> None:
         """Makes sure that the owner neither holds the lock nor waits for it."""

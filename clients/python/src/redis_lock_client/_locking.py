@@ -21,7 +21,7 @@ from .observer import Observer, safely
 from .servers import Server, Servers
 from .state import Claim, Fault, Task, Terms
 from .state.claims import HELD, LEAST_LEASE
-from .state.faults import Command, made
+from .state.faults import Command
 from .state.grants import ENTER
 
 Key = Union[str, bytes]
@@ -108,11 +108,9 @@ class Locking:
 
     # Commands about a key.
 
-    async def _locate(self, key: str, server: Optional[Server] = None) -> Node | Fault:
+    async def _locate(self, key: str, server: Optional[Server] = None) -> Node:
         """The node that has the key, or this server."""
         found = server or await self._servers.find(key)
-        if isinstance(found, Fault):
-            return found
         with self._world.mutex:
             if found not in self._nodes:
                 if self._is_closed:
@@ -121,16 +119,14 @@ class Locking:
             return self._nodes[found]
 
     async def _repeat(self, key: str, command: Command, server: Optional[Server] = None,
-                      end: Optional[float] = None) -> tuple[float, Any, bool, Node | Fault]:
+                      end: Optional[float] = None) -> tuple[float, Any, bool, Node]:
         """Sends a command about a key until it is answered, for two reply timeouts. Returns when it was sent last, the
         last reply, whether an earlier try had none, and the last node."""
         end = end or monotonic() + 2 * self._reply
         to, tries, asking, was_open = server, pauses(), False, False
         while True:
             sent, node = monotonic(), await self._locate(key, to)
-            reply: Any = node
-            if isinstance(node, Node):
-                reply = await node.call(min(self._reply, end - sent), command, asking)
+            reply = await node.call(min(self._reply, end - sent), command, asking)
             is_final = reply.__class__ is not Fault or not reply.passing or reply.word == "NOSESSION"
             if is_final or monotonic() + (rest := next(tries)) >= end:
                 return sent, reply, was_open, node
@@ -140,9 +136,9 @@ class Locking:
                 await self._world.signal().wait(rest)
                 to = server
 
-    def _redirected(self, node: Node | Fault, reply: Any) -> tuple[Optional[Server], bool]:
+    def _redirected(self, node: Node, reply: Fault) -> tuple[Optional[Server], bool]:
         """Where a reply leads, and whether ASKING precedes the command there."""
-        to = self._servers.redirected(node.server, reply) if isinstance(node, Node) else None
+        to = self._servers.redirected(node.server, reply)
         if to:
             self._world.spawn(self._servers.refresh())
         return to, bool(to) and reply.word == "ASK"
@@ -161,8 +157,6 @@ class Locking:
                 await grant._exchange(ENTER, partial(grant._claim.enter_command, terms.mode))
             else:
                 node = await self._locate(key)
-                if isinstance(node, Fault):
-                    raise made(LockUnavailable, key, node.text, node.cause)
                 grant = node.do(self._register, node, key, terms, task, owner, token)
                 await grant._acquire()
         except BaseException as raised:

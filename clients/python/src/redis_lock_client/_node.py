@@ -180,7 +180,7 @@ class Node:
         self.world.spawn(self.locks._servers.refresh())
         for claim in self.do(lambda: [*self.state.grants.values(), *self.state.waits.values()]):
             server = await self.locks._servers.find(claim.key)
-            if isinstance(server, Server) and server is not self.server:
+            if server is not self.server:
                 self.do(self.state.relocate, claim)
 
     # Grants that end by time.

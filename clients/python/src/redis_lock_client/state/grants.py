@@ -49,7 +49,6 @@ class Grants:
         self.sures: list[tuple[int, float]] = []  # by POLL, until when; each reaches less far than those before it
         self.soonest = FAR  # no grant's time ends before
         self.outside = False  # a grant or place may belong to an earlier session
-        self.refused: Optional[Fault] = None  # the server refuses a session
         self.leaving = False  # the session, after a refused release
         self.is_closed = False
 
@@ -120,8 +119,6 @@ class Grants:
             wait.handed_over = not wait.fixed or not wait.session  # else after it has left
             return None
         session = self.session if wait.needs_session else 0
-        if wait.needs_session and not session and self.refused:
-            raise self.refused.error(wait.key)
         # The server should have ended a place in line before.
         end = wait.asks_until(self.reply) if phase is ASKED else wait.end + self.reply
         if self.at >= end:

@@ -55,7 +55,7 @@ class State(Grants):
 
     def opened(self, _: float, session: int) -> None:
         """Begins a session."""
-        self.session, self.seen, self.excess, self.refused, self.outside = session, 0, None, None, True
+        self.session, self.seen, self.excess, self.outside = session, 0, None, True
         self.changed += self.waits.values()
 
     def ended(self) -> None:
@@ -144,7 +144,7 @@ class State(Grants):
             self.excess = None
         elif self.excess is None:
             self.excess = sent
-        self.refused, self.failures, self.is_unknown = None, 0, False
+        self.failures, self.is_unknown = 0, False
         self.tries.clear()
         self._silent(sent)
 
@@ -199,12 +199,11 @@ class State(Grants):
         self.tries.append(began)
         while self.tries and self.at >= self.tries[0] + self.reply:
             self._silent(self.tries.popleft())
-        self.refused = None if fault.passing else fault
-        for wait in self.waits.values():
+        for wait in list(self.waits.values()):
             if not self.session:
                 wait.cause = fault
-        if self.refused:
-            self.changed += self.waits.values()
+                if wait.needs_session and not fault.passing:
+                    self.end_wait(wait, fault.error(wait.key))
         return True
 
     def _silent(self, since: float) -> None:
