@@ -85,6 +85,7 @@ def test_a_fixed_lease_that_waited_leaves_the_session(s):
     claim = s.in_line(fixed=True, lease=3.0)
     s.poll(granted("k", 60))
     assert s.step(claim) is None and not claim.handed_over
+    s.end_call(s.begin(claim, LEAVE))
     s.poll(["taken", "k", "o", 60, 0])  # by this client
     assert s.answered(claim, LEAVE, 101.0, grant_of(60, 3000), False) is None
     s.poll(sure_ms=60_000, grants=0)

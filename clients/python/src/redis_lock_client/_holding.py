@@ -149,7 +149,7 @@ class Holding:
             raise made(LockBusy, claim.key, "the wait was stopped")
         step = node.state.step(claim)
         if step is not None and claim.needs_session and (
-                not node.is_running or claim.phase is not IN_LINE and not isinstance(step, Call)):
+                not node.polling or claim.phase is not IN_LINE and not isinstance(step, Call)):
             node.run()
         return step
 

@@ -52,8 +52,7 @@ class Node:
         self.state = State(server.address, locks.lease, locks._reply, locks._servers.is_cluster, opening)
         self.wire = self.world.wire(server)
         self.poller = self.world.wire(server)  # the connection of the session
-        self.is_running = False  # its loop
-        self._loop: Any = None
+        self.polling: Any = None  # the loop, while it runs
         self._is_down = False  # the connection of the session, to the observer
         self._needed = self.world.signal()  # ends a pause of the loop
         self._clock: Any = None  # what ends grants by time
@@ -75,7 +74,7 @@ class Node:
         changed, state.changed = state.changed, []
         for claim in changed:
             claim.caller._wake()
-        if state.unfinished and not self.is_running:
+        if state.unfinished and not self.polling:
             self.run()
         if state.next_end < self._alarm:
             self._alarm = state.next_end
@@ -100,9 +99,7 @@ class Node:
         """Starts the loop, if it is not running, and ends its pause. The mutex is held."""
         if not self.locks._is_closed:
             self._needed.set()
-            if not self.is_running:
-                self.is_running = True
-                self._loop = self.world.spawn(self.loop())
+            self.polling = self.polling or self.world.spawn(self.loop())
 
     async def loop(self) -> None:
         """Polls the session. Other calls go with its POLLs, or over another connection. It runs no code of the user."""
@@ -120,7 +117,7 @@ class Node:
                     self._observe(None)
                     await self.world.pause()  # what they send now goes together with the next POLL
         except BaseException:  # its event loop ends
-            self.is_running = False
+            self.polling = None
             self.poller.close()
             raise
 
@@ -135,7 +132,7 @@ class Node:
             return self.state.plan()
         self._observe(None)
         self.poller.close()
-        self.is_running = False
+        self.polling = None
         return []
 
     async def _send(self, calls: list[Call]) -> Optional[Fault]:
@@ -208,6 +205,6 @@ class Node:
             if claim.session not in closed:
                 await self.call(min(self.locks._reply, end - monotonic()), claim.release_command())
         self.poller.close()
-        if self._loop:
-            await self.world.join(self._loop, max(0.1, end - monotonic()))
+        if polling := self.polling:
+            await self.world.join(polling, max(0.1, end - monotonic()))
         self.wire.close()

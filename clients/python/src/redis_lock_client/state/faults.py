@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional, TypeVar
 
-from ..errors import LockDeadlock, LockError, LockLost, LockMisuse, LockNotAlone, LockRefused
+from ..errors import LockDeadlock, LockError, LockLost, LockMisuse, LockNotAlone, LockRefused, LockUnavailable
 
 Command = tuple[Any, ...]
 E = TypeVar("E", bound=LockError)
@@ -58,8 +58,10 @@ class Fault(NamedTuple):
         """Whether the grant that the call was about is over."""
         return self.word in GONE
 
-    def error(self, key: str) -> LockError:
-        """The meaning of a lasting error for the user."""
+    def error(self, key: str, server: str) -> LockError:
+        """The error of a call that got this as its last reply. It names the server, if the call's time is over."""
+        if self.passing:
+            return made(LockUnavailable, key, f"no answer from {server}: {self.text}", self.cause)
         kind = KINDS.get(self.word, LockRefused if self.text.startswith(REFUSALS) else LockMisuse)
         hint = "".join(f" ({hint})" for begin, hint in HINTS if self.text.startswith(begin))
         return made(kind, key, self.text + hint, self.cause)

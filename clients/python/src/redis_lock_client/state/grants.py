@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Optional, Union
 
-from ..errors import LockBusy, LockError, LockLost, LockMisuse, LockUnavailable
+from ..errors import LockBusy, LockError, LockLost, LockMisuse
 from .claims import ASKED, FAR, HELD, IN_LINE, LOST, OVER, RELEASED, Claim, Name, Task
 from .faults import Command, Fault, made
 
@@ -89,12 +89,6 @@ class Grants:
             self.leaving = self.leaving or bool(release[2]) and not reply.gone
         self.unfinished.pop(release, None)
 
-    def error(self, key: str, fault: Fault) -> LockError:
-        """The error of a call that got this as its last reply. It names the server, if the call's time is over."""
-        if not fault.passing:
-            return fault.error(key)
-        return made(LockUnavailable, key, f"no answer from {self.server}: {fault.text}", fault.cause)
-
     # Waits.
 
     def ask(self, wait: Claim) -> None:
@@ -124,7 +118,7 @@ class Grants:
         if self.at >= end:
             if phase is IN_LINE and wait.session == self.session:
                 raise made(LockBusy, wait.key, "other owners hold it or wait for it, and the time to wait is over")
-            raise self.error(wait.key, wait.cause or Fault("no answer in time"))
+            raise (wait.cause or Fault("no answer in time")).error(wait.key, self.server)
         if phase is not ASKED or session == wait.no_session or wait.needs_session and not session:
             return end - self.at
         # A dead connection takes half of the time for asking at most.
@@ -156,7 +150,7 @@ class Grants:
             if fault.word == "MOVED" and wait.phase is IN_LINE and wait.session != self.session:
                 self.set(wait, ASKED)  # its place is gone, and its caller knows where to ask
         elif fault:
-            self.end_wait(wait, fault.error(wait.key))
+            self.end_wait(wait, fault.error(wait.key, self.server))
         elif reply is None:
             self.end_wait(wait, made(LockBusy, wait.key, "other owners hold it or wait for it"))
         elif is_waiting and session == self.session and sent > wait.ended_at:  # else the place may have ended since
@@ -310,7 +304,7 @@ class Grants:
                     self.finish_later(claim.name, claim.token, claim.release_command())
                 elif claim.session and claim.session == self.session:
                     self.leaving = True  # the server would go on to renew the grant
-            return self.error(claim.key, fault) if fault else None
+            return fault.error(claim.key, self.server) if fault else None
         try:
             self.require_held(claim)
         except LockError as error:
@@ -320,13 +314,13 @@ class Grants:
             self.polls += 1  # a POLL that is under way does not count
             claim.joined = self.polls
         if fault:
-            return self.error(claim.key, fault)
+            return fault.error(claim.key, self.server)
         return self._renewed(claim, what, sent, reply)
 
     def _renewed(self, claim: Claim, what: str, sent: float, reply: object) -> Optional[LockError]:
         if isinstance(reply, list):
             if what is LEAVE and reply[0] != claim.token:
-                return self.error(claim.key, Fault("it was granted twice"))
+                return Fault("it was granted twice").error(claim.key, self.server)
             claim.token, claim.lease = reply[0], reply[3] / 1000
             if claim.token in self.losses:  # of a raised token, reported before the reply
                 self.lose(claim, self.losses[claim.token][0])

@@ -157,14 +157,11 @@ class State(Grants):
             if not leaves and not self.granted(name, detail, self.session, till) and name not in self.calls.values():
                 self.finish_later(name, detail)  # its wait was given up
         elif kind == "ended":
-            if name in self.waits:
-                self._ended(self.waits[name], detail)
+            self._ended(name, detail)
         elif kind in ("lost", "taken"):
             claim = self.find(name)
             if claim and claim.token != detail:
                 claim = None
-            if claim and claim.fixed and kind == "taken" and more[0] == 0:
-                return  # it has left the session by this client's own call
             reason = more[0] if kind == "lost" else kind
             self.unfinished.pop(grant, None)
             if claim and self.is_cluster and reason == "deleted":
@@ -175,16 +172,16 @@ class State(Grants):
             if claim and not claim.doubt:
                 self.lose(claim, reason)
 
-    def _ended(self, wait: Claim, why: str) -> None:
-        """A wait has ended without a grant."""
-        fault = Fault.reply(why)
-        if why in ("timeout", "cancelled"):
+    def _ended(self, name: Name, why: str) -> None:
+        """A place in line has ended without a grant."""
+        wait, fault = self.waits.get(name), Fault.reply(why)
+        if wait and why in ("timeout", "cancelled"):
             self.end_wait(wait, made(LockBusy, wait.key, f"other owners hold it or wait for it: the wait has ended ({why})"))
-        elif fault.passing:
+        elif wait and fault.passing:
             self.set(wait, ASKED)
             wait.cause, wait.ended_at = fault, self.at
-        else:
-            self.end_wait(wait, fault.error(wait.key))
+        elif wait:
+            self.end_wait(wait, fault.error(wait.key, self.server))
 
     def failed(self, began: float, fault: Fault) -> bool:
         """A try to connect or to poll that began at this time failed. Returns whether the connection is useless: the
@@ -203,7 +200,7 @@ class State(Grants):
             if not self.session:
                 wait.cause = fault
                 if wait.needs_session and not fault.passing:
-                    self.end_wait(wait, fault.error(wait.key))
+                    self.end_wait(wait, fault.error(wait.key, self.server))
         return True
 
     def _silent(self, since: float) -> None:
