@@ -157,15 +157,10 @@ class Holding:
         """Looks for a grant that another node of the cluster may have now."""
         claim, node, joined = self._claim, self._node, self._claim.joined
         sent, reply, _, to = await self._locks._repeat(self.key, claim.renew_command())
-
-        def found() -> None:
-            node.state.found(claim, to.state, joined, sent, reply)
-            if to.state.find(claim.name) is claim:
+        async with self._turn:  # a call about the grant ends at the node where it began
+            if node.do(node.state.found, claim, to.state, joined, sent, reply):
                 self._node = to
                 to.do(to.run)
-
-        async with self._turn:  # a call about the grant ends at the node where it began
-            node.do(found)
 
     async def _place(self) -> None:
         """A wait without a place goes to the node of the cluster that has the key now."""

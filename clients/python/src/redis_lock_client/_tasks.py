@@ -108,22 +108,19 @@ class Wire(asyncio.Protocol):
             while self._calls and (replies := self._parser.replies(self._calls[0][0])):
                 settle(self._calls.popleft()[1], replies)
         except ValueError as error:
-            self._fail(error)
+            self.connection_lost(error)
         self.is_idle = not self._calls
         if self.is_over:
             self.retire()
 
     def connection_lost(self, exc: Optional[Exception]) -> None:
         """Ends the calls that wait for a reply."""
-        self._fail(exc or ConnectionError("the connection was closed"))
+        for _, future in self._calls:
+            settle(future, fault_of(exc or ConnectionError("the connection was closed"), sent=not self.is_idle))
+        self.retire()
 
     def _expire(self, future: asyncio.Future[Any]) -> None:
         settle(future, Fault("no reply in time"))
-        self.retire()
-
-    def _fail(self, error: Exception) -> None:
-        for _, future in self._calls:
-            settle(future, fault_of(error, sent=not self.is_idle))
         self.retire()
 
     def retire(self) -> None:
@@ -142,7 +139,7 @@ class Wire(asyncio.Protocol):
 
     def close(self) -> None:
         """Closes the connection."""
-        self._fail(ConnectionError("the connection was closed"))
+        self.connection_lost(None)
 
     def abandon(self) -> None:
         """Drops the connection without using its event loop, which is the parent's, or is closed."""

@@ -232,12 +232,14 @@ class Grants:
 
     def require_held(self, claim: Claim) -> None:
         """Raises if the grant has ended."""
-        if claim.phase is LOST:
-            raise self.lost_error(claim)
-        if self.is_closed:
-            raise made(LockMisuse, claim.key, "the client is closed")
         if claim.phase is not HELD:
-            raise made(LockMisuse, claim.key, "it was released already")
+            raise self.end_of(claim)
+
+    def end_of(self, claim: Claim) -> LockError:
+        """The error of a grant that has ended."""
+        if claim.phase is LOST:
+            return self.lost_error(claim)
+        return made(LockMisuse, claim.key, "the client is closed" if self.is_closed else "it was released already")
 
     def lost_error(self, claim: Claim) -> LockLost:
         """The error of a lost grant, for its user."""
@@ -298,24 +300,20 @@ class Grants:
         if fault and fault.gone and (what in ENDS or claim.phase is HELD):
             is_done = what is RELEASE and not claim.holds and was_open and claim.token not in self.losses
             return None if is_done else self.gone(claim, fault)
-        if what in ENDS:
-            if fault and what is RELEASE and not claim.holds:  # between others a re-entry may have come
-                if fault.passing:
-                    self.finish_later(claim.name, claim.token, claim.release_command())
-                elif claim.session and claim.session == self.session:
-                    self.leaving = True  # the server would go on to renew the grant
-            return fault.error(claim.key, self.server) if fault else None
-        try:
-            self.require_held(claim)
-        except LockError as error:
-            return error
+        if what not in ENDS and claim.phase is not HELD:
+            return self.end_of(claim)
+        if fault and what is RELEASE and not claim.holds:  # between others a re-entry may have come
+            if fault.passing:
+                self.finish_later(claim.name, claim.token, claim.release_command())
+            elif claim.session and claim.session == self.session:
+                self.leaving = True  # the server would go on to renew the grant
         if what is EXTEND and not is_open:
             claim.sure = self.sure(claim)
             self.polls += 1  # a POLL that is under way does not count
             claim.joined = self.polls
         if fault:
             return fault.error(claim.key, self.server)
-        return self._renewed(claim, what, sent, reply)
+        return None if what in ENDS else self._renewed(claim, what, sent, reply)
 
     def _renewed(self, claim: Claim, what: str, sent: float, reply: object) -> Optional[LockError]:
         if isinstance(reply, list):

@@ -207,17 +207,14 @@ class State(Grants):
         """A POLL or connect that began at this time has failed: ends the grants whose time was over by then."""
         if since <= self.soonest:
             return
-        self.soonest = FAR
+        self.soonest = since
         for claim in list(self.grants.values()):
             if claim.doubt:
                 continue  # it is looked for
-            till = self.sure(claim)
-            if till < since:
+            if self.sure(claim) < since:
                 self.finish_later(claim.name, claim.token)
                 self.lose(claim, "silence")
-                continue
-            self.soonest = min(self.soonest, till)
-            if not claim.handed_over:
+            elif not claim.handed_over:
                 self.changed.append(claim)
 
     def close(self) -> tuple[list[int], list[Claim]]:
@@ -244,27 +241,24 @@ class State(Grants):
             claim.doubt, claim.session = reason, 0
             self.changed.append(claim)
 
-    def found(self, claim: Claim, to: State, joined: float, sent: float, reply: object) -> None:
+    def found(self, claim: Claim, to: State, joined: float, sent: float, reply: Any) -> bool:
         """Applies the last reply to the RENEW by which a grant was looked for, from the node of this state. Of a grant
-        that was reported lost nothing but a renewal shows that it stands."""
+        that was reported lost nothing but a renewal shows that it stands. Returns whether it is there."""
         if self.grants.get(claim.name) is not claim or not claim.doubt:
-            return
-        if isinstance(reply, list):
-            del self.grants[claim.name]
-            to.grants[claim.name] = claim
-            to.losses.pop(claim.token, None)  # reported there after the grant had left
-            to.stands(claim, 0, joined, sent, reply)
-            to.next_end = min(to.next_end, claim.ends_at)
-        elif isinstance(reply, Fault) and reply.gone:
+            return False
+        is_found = isinstance(reply, list)
+        if not is_found and (reply.gone or claim.doubt is not MOVED):
             self.gone(claim, reply)
-            return
-        elif claim.doubt is not MOVED:
-            self.lose(claim, claim.doubt)
-            return
-        else:
-            to = self
-        claim.doubt, to.outside, to.soonest = "", True, min(to.soonest, claim.sure)
+            return False
+        home = to if is_found else self
+        home.grants[claim.name] = self.grants.pop(claim.name)
+        if is_found:
+            home.losses.pop(claim.token, None)  # reported there after the grant had left
+            home.stands(claim, 0, joined, sent, reply)
+        claim.doubt, home.outside = "", True
+        home.soonest, home.next_end = min(home.soonest, claim.sure), min(home.next_end, claim.ends_at)
         self.changed.append(claim)
+        return is_found
 
     def stands(self, claim: Claim, session: int, joined: float, sent: float, reply: list[Any]) -> None:
         """Applies the grant in the reply to the client's own RENEW."""
