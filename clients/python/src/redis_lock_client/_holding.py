@@ -69,10 +69,10 @@ class Holding:
 
     def _on_lost(self, call: Callable[[Any], object]) -> None:
         with self._node.mutex:
-            if not self._is_reported:
+            if self._is_reported:
+                self._node.world.spawn(notify(call, self))
+            else:
                 self._calls.append(call)
-                return
-        self._node.world.spawn(notify(call, self))
 
     def _wake(self) -> None:
         """Makes the caller of an acquire check again, and reports a loss once. The mutex is held."""
@@ -104,7 +104,7 @@ class Holding:
         try:
             await self._ask()
             if claim.fixed and claim.session:
-                await self._leave(LEAVE, claim.terms.lease)
+                await self._detach(claim.terms.lease, LEAVE)
             self._taken = monotonic()
             if claim.fixed or claim.terms.max_hold is not None:
                 self._node.do(self._node.state.time, claim, claim.terms.max_hold)
@@ -220,13 +220,10 @@ class Holding:
         if error:
             raise error
 
-    async def _detach(self, lease: float) -> None:
+    async def _detach(self, lease: float, what: str = DETACH) -> None:
+        """Makes the session stop renewing the grant."""
         if lease < 0.001:
             raise made(LockMisuse, self.key, "a lease must be at least 1 millisecond")
-        await self._leave(DETACH, lease)
-
-    async def _leave(self, what: str, lease: float) -> None:
-        """Makes the session stop renewing the grant."""
         await self._exchange(what, lambda: self._claim.renew_command("PX", milliseconds(lease), "SESSION", 0))
 
     async def _exit(self, error: Optional[BaseException]) -> None:

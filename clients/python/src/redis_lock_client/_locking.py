@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
-from typing import Any, Optional, Union
+from typing import Any, Generic, Optional, TypeVar, Union
 
 from ._holding import Holding, release_all
 from ._node import Node, notify, pauses
@@ -25,13 +25,14 @@ from .state.faults import Command
 from .state.grants import ENTER
 
 Key = Union[str, bytes]
+G = TypeVar("G", bound=Holding)
 
 
-class Locking:
+class Locking(Generic[G]):
     """The locks of one program, in both worlds."""
 
     _make_world: Callable[[], Any]
-    _grant: type[Any] = Holding
+    _grant: type[G]
     _is_async = False
 
     def __init__(self, client: Any, *, name: Optional[str] = None, lease: float = 10.0, silence: float = 30.0,
@@ -145,13 +146,13 @@ class Locking:
 
     # Acquires.
 
-    async def _acquire(self, key: str, terms: Terms, task: Optional[Task] = None, owner: str = "", token: int = 0) -> Any:
+    async def _acquire(self, key: str, terms: Terms, task: Optional[Task] = None, owner: str = "", token: int = 0) -> G:
         """Acquires a lock. Without an owner it uses the task's, or a fresh one. token: of a grant to take over."""
         error: Optional[BaseException] = None
         begun = monotonic()
         if terms.mode[:1] == ("LIMIT",):
             task = None  # each permit is an owner of its own
-        grant = task.grants.get(key) if task else None
+        grant: Optional[G] = task.grants.get(key) if task else None
         try:
             if grant is not None and grant._claim.phase is HELD and grant._is_ours:
                 await grant._exchange(ENTER, partial(grant._claim.enter_command, terms.mode))
@@ -169,15 +170,15 @@ class Locking:
             task.grants[key] = grant
         return grant
 
-    def _register(self, node: Node, key: str, terms: Terms, task: Optional[Task], owner: str, token: int) -> Any:
+    def _register(self, node: Node, key: str, terms: Terms, task: Optional[Task], owner: str, token: int) -> G:
         owner = owner or task and node.state.usable_owner(task) or f"{self._process}{next(self._number):x}"
         claim = Claim((key, owner), terms, node.state.at, task=task, adopts=token)
-        claim.caller = self._grant(self, node, claim)
+        grant = claim.caller = self._grant(self, node, claim)
         node.state.ask(claim)
-        return claim.caller
+        return grant
 
-    async def _acquire_all(self, keys: Iterable[Key], terms: Terms) -> list[Any]:
-        task, grants = Task(), []
+    async def _acquire_all(self, keys: Iterable[Key], terms: Terms) -> list[G]:
+        task, grants = Task(), list[G]()
         end = None if terms.wait is None else monotonic() + terms.wait
         try:
             for key in sorted({self._full(key) for key in keys}):
@@ -190,7 +191,7 @@ class Locking:
             raise
         return grants
 
-    async def _lead(self, key: str, work: Callable[[Any], object], terms: Terms) -> None:
+    async def _lead(self, key: str, work: Callable[[G], object], terms: Terms) -> None:
         tries, stopped = pauses(), terms.stop or (lambda: False)
         while not stopped():
             failed: Optional[BaseException] = None  # the work did, by itself
@@ -227,7 +228,7 @@ def printable(text: str) -> str:
     return re.sub(r"[^!-~]", "_", text)[:80]
 
 
-_all: weakref.WeakSet[Locking] = weakref.WeakSet()
+_all: weakref.WeakSet[Locking[Any]] = weakref.WeakSet()
 
 
 def _after_fork() -> None:

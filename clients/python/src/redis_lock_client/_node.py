@@ -45,7 +45,7 @@ async def notify(call: Callable[..., object], *args: object) -> None:
 class Node:
     """A server, with what is known of it."""
 
-    def __init__(self, locks: Locking, server: Server) -> None:
+    def __init__(self, locks: Locking[Any], server: Server) -> None:
         self.locks, self.world, self.server = locks, locks._world, server
         self.mutex = self.world.mutex
         opening = ("LOCK.SESSION", "OPEN", "TIMEOUT", milliseconds(locks._silence), "NAME", locks._name)

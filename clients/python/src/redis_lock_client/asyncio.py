@@ -148,7 +148,7 @@ class Acquiring(Generic[T]):
         await self._got.__aexit__(*error)
 
 
-class Locks(Locking, AbstractAsyncContextManager["Locks"]):
+class Locks(Locking[Grant], AbstractAsyncContextManager["Locks"]):
     """The locks of one program on one server or cluster, for any number of tasks of one event loop. It opens no
     connection yet, and closes no client. After a fork, and in another event loop once the first one is closed, it has
     no grants, and can acquire locks of its own. A context manager: the end of the block calls `close`.
@@ -237,8 +237,7 @@ class Locks(Locking, AbstractAsyncContextManager["Locks"]):
         True
         """
         terms = self._terms(0, False, None, lease, max_hold, on_lost)
-        grant: Grant = await self._acquire(self._full(key), terms, None, owner, token)
-        return grant
+        return await self._acquire(self._full(key), terms, None, owner, token)
 
     async def lead(self, key: str | bytes, work: Callable[[Grant], Awaitable[object]], *,
                    shared: bool = False, permits: int | None = None, lease: float | None = None,
