@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import re
 import socket
@@ -95,8 +94,7 @@ class Locking(Generic[G]):
             raise LockMisuse("a lease must be at least 1 millisecond, and max_hold more than 0")
         self._bind()
         mode = ("SHARED",) if shared else () if permits is None else ("LIMIT", permits)
-        if wait is not None:
-            wait = None if wait == math.inf else max(0.0, wait)
+        wait = None if wait is None else max(0.0, wait)
         fixed = lease is not None
         return Terms(mode, self.lease if lease is None else lease, fixed, wait, max_hold, on_lost, stop)
 

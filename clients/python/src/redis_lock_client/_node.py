@@ -196,14 +196,12 @@ class Node:
         sessions, grants = self.do(self.state.close)
         self._needed.set()
         self._rewind.set()
-        closed = set()
         for session in sessions:
             _, reply, *_ = await self.locks._repeat("", ("LOCK.SESSION", "CLOSE", session), self.server, end)
             if not isinstance(reply, Fault):
-                closed.add(session)
+                grants = [claim for claim in grants if claim.session != session]
         for claim in grants:
-            if claim.session not in closed:
-                await self.call(min(self.locks._reply, end - monotonic()), claim.release_command())
+            await self.call(min(self.locks._reply, end - monotonic()), claim.release_command())
         self.poller.close()
         if polling := self.polling:
             await self.world.join(polling, max(0.1, end - monotonic()))

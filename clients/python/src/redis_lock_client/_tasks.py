@@ -176,8 +176,7 @@ class Tasks:
 
     async def join(self, task: asyncio.Future[Any], seconds: float) -> None:
         """Waits until code in the background has ended, for no longer than this."""
-        if task is not asyncio.current_task():
-            await asyncio.wait({task}, timeout=seconds)
+        await asyncio.wait({task}, timeout=seconds)
 
     async def pause(self) -> None:
         """Lets the callers run that have been woken."""
