@@ -37,7 +37,6 @@ class Holding:
         self._calls = [claim.terms.on_lost] if claim.terms.on_lost else []
         self._is_reported = False
         self._at: Optional[Server] = None  # where the last reply to the acquire led
-        self._asking = False  # that node takes it only after ASKING
 
     def __repr__(self) -> str:
         return f"<Grant of {self.key}: {self._claim.phase}, token {self.token}>"
@@ -129,7 +128,7 @@ class Holding:
                 continue
             reply = await self._send(node, step)
             if reply.__class__ is Fault and reply.passing:
-                self._at, self._asking = self._locks._redirected(node, reply)
+                self._at = self._locks._redirected(node, reply)
                 if not self._at:
                     left = claim.asks_until(self._locks._reply) - monotonic()
                     await self._signal.wait(min(next(tries), left), stop)
@@ -138,7 +137,7 @@ class Holding:
         """Sends a command once, and applies and returns the reply."""
         sent, reply = monotonic(), INTERRUPTED
         try:
-            reply = await node.call(call.limit, call.command, self._asking)
+            reply = await node.call(call.limit, call.command, asking=self._at is not None)
         finally:
             node.do(call.apply, sent, reply)
         return reply

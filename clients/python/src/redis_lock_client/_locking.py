@@ -122,25 +122,24 @@ class Locking(Generic[G]):
         """Sends a command about a key until it is answered, for two reply timeouts. Returns when it was sent last, the
         last reply, whether an earlier try had none, and the last node."""
         end = end or monotonic() + 2 * self._reply
-        to, tries, asking, was_open = server, pauses(), False, False
+        to, tries, was_open = server, pauses(), False
         while True:
             sent, node = monotonic(), await self._locate(key, to)
-            reply = await node.call(min(self._reply, end - sent), command, asking)
+            reply = await node.call(min(self._reply, end - sent), command, asking=to is not server)
             is_final = reply.__class__ is not Fault or not reply.passing or reply.word == "NOSESSION"
             if is_final or monotonic() + (rest := next(tries)) >= end:
                 return sent, reply, was_open, node
             was_open = was_open or reply.no_reply
-            to, asking = self._redirected(node, reply)
-            if to is None:
+            to = self._redirected(node, reply) or server
+            if to is server:
                 await self._world.signal().wait(rest)
-                to = server
 
-    def _redirected(self, node: Node, reply: Fault) -> tuple[Optional[Server], bool]:
-        """Where a reply leads, and whether ASKING precedes the command there."""
+    def _redirected(self, node: Node, reply: Fault) -> Optional[Server]:
+        """Where a reply leads. ASKING precedes each command there, as the node may not have the key yet."""
         to = self._servers.redirected(node.server, reply)
         if to:
             self._world.spawn(self._servers.refresh())
-        return to, bool(to) and reply.word == "ASK"
+        return to
 
     # Acquires.
 
