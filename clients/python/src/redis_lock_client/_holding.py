@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any, Optional, Union
 
-from ._node import Node, notify, pauses
+from ._node import Node, notify, pause
 from .errors import LockBusy, LockError, LockMisuse
 from .observer import log, safely
 from .servers import Server
@@ -115,7 +115,7 @@ class Holding:
 
     async def _ask(self) -> None:
         """Asks until there is a grant, or raises. The loop brings the events of a place in line."""
-        claim, stop, tries = self._claim, self._claim.terms.stop, pauses()
+        claim, stop, tries = self._claim, self._claim.terms.stop, 0
         while True:
             if self._locks._servers.is_cluster and claim.phase is not HELD:
                 await self._place()
@@ -131,7 +131,8 @@ class Holding:
                 self._at = self._locks._redirected(node, reply)
                 if not self._at:
                     left = claim.asks_until(self._locks._reply) - monotonic()
-                    await self._signal.wait(min(next(tries), left), stop)
+                    await self._signal.wait(min(pause(tries), left), stop)
+                    tries += 1
 
     async def _send(self, node: Node, call: Call) -> Any:
         """Sends a command once, and applies and returns the reply."""
