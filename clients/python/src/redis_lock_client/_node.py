@@ -67,19 +67,16 @@ class Node:
             try:
                 return function(*args)
             finally:
-                if state.changed or state.unfinished or state.next_end < self._alarm:
-                    self._flush(state)
-
-    def _flush(self, state: State) -> None:
-        changed, state.changed = state.changed, []
-        for claim in changed:
-            claim.caller._wake()
-        if state.unfinished and not self.polling:
-            self.run()
-        if state.next_end < self._alarm:
-            self._alarm = state.next_end
-            self._rewind.set()
-            self._clock = self._clock or self.world.spawn(self._tick())
+                if state.changed:
+                    changed, state.changed = state.changed, []
+                    for claim in changed:
+                        claim.caller._wake()
+                if state.unfinished and not self.polling:
+                    self.run()
+                if state.next_end < self._alarm:
+                    self._alarm = state.next_end
+                    self._rewind.set()
+                    self._clock = self._clock or self.world.spawn(self._tick())
 
     async def call(self, limit: float, command: Command, asking: bool = False) -> Any:
         """Sends a command once. Returns the reply or a Fault. Between two POLLs it goes together with the next one, which
