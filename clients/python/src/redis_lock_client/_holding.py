@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 from ._node import Node, notify, pause
 from .errors import LockBusy, LockError, LockMisuse
@@ -110,19 +110,25 @@ class Holding:
         except GeneratorExit:
             raise
         except BaseException:
-            await self._give_up()
+            cancel = self._node.do(self._node.state.give_up, claim)
+            if cancel:
+                await self._send(self._node, cancel)
             raise
 
     async def _ask(self) -> None:
         """Asks until there is a grant, or raises. The loop brings the events of a place in line."""
         claim, stop, tries = self._claim, self._claim.terms.stop, 0
         while True:
+            if stop and claim.phase is not HELD and stop():
+                raise made(LockBusy, claim.key, "the wait was stopped")
             if self._locks._servers.is_cluster and claim.phase is not HELD:
                 await self._place()
             node = self._node
-            step = node.do(self._step, node)
+            step = node.do(node.state.step, claim)
             if step is None:
                 return
+            if claim.needs_session and (not node.polling or claim.phase is not IN_LINE and not isinstance(step, Call)):
+                node.do(node.run)
             if not isinstance(step, Call):
                 await self._signal.wait(step, stop)
                 continue
@@ -143,16 +149,6 @@ class Holding:
             node.do(call.apply, sent, reply)
         return reply
 
-    def _step(self, node: Node) -> Union[None, float, Call]:
-        claim = self._claim
-        if claim.terms.stop and claim.phase is not HELD and claim.terms.stop():
-            raise made(LockBusy, claim.key, "the wait was stopped")
-        step = node.state.step(claim)
-        if step is not None and claim.needs_session and (
-                not node.polling or claim.phase is not IN_LINE and not isinstance(step, Call)):
-            node.run()
-        return step
-
     async def _follow(self) -> None:
         """Looks for a grant that another node of the cluster may have now."""
         claim, node, joined = self._claim, self._node, self._claim.joined
@@ -167,12 +163,6 @@ class Holding:
         to, old = await self._locks._locate(self.key, self._at), self._node
         if to is not old and old.do(old.state.move, self._claim, to.state):
             self._node = to
-
-    async def _give_up(self) -> None:
-        """Makes sure that the owner neither holds the lock nor waits for it."""
-        cancel = self._node.do(self._node.state.give_up, self._claim)
-        if cancel:
-            await self._send(self._node, cancel)
 
     # The grant.
 
