@@ -86,7 +86,7 @@ class Holding:
         for call in self._calls:
             self._node.world.spawn(notify(call, self))
         if observer:
-            self._node.world.spawn(notify(observer.lost, claim.key, self._node.state.lost_error(claim)))
+            self._node.world.spawn(notify(observer.lost, claim.key, self._node.state.end_of(claim)))
         self._stop_work()
 
     def _begin_work(self) -> None:

@@ -53,20 +53,16 @@ class Locking(Generic[G]):
         self._servers = Servers(client, self._is_async, reply)
         self._name = printable(name or os.path.basename(sys.argv[0] if sys.argv else "") or "python")
         self._silence, self._reply, self._prefix, self._observer = silence, reply, prefix, observer
+        self._nodes: dict[Server, Node] = {}
         self._reset()
         _all.add(self)
 
     def _reset(self) -> None:
-        """Starts again: nothing is held."""
+        """Starts again: nothing is held. In a child it lets go of the connections of the parent."""
         self._world, self._is_closed = self._make_world(), False
-        self._nodes: dict[Server, Node] = {}
+        nodes, self._nodes = self._nodes, {}
         self._process = f"{self._name}:{printable(socket.gethostname())}:{os.getpid()}:{os.urandom(9).hex()}-"
         self._number = itertools.count(1)
-
-    def _after_fork(self) -> None:
-        """In a child: lets go of the connections of the parent."""
-        nodes = self._nodes
-        self._reset()
         for node in nodes.values():
             node.wire.abandon()
             node.poller.abandon()
@@ -230,7 +226,7 @@ _all: weakref.WeakSet[Locking[Any]] = weakref.WeakSet()
 
 def _after_fork() -> None:
     for locks in list(_all):
-        locks._after_fork()
+        locks._reset()
 
 
 if hasattr(os, "register_at_fork"):

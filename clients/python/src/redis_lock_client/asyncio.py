@@ -87,7 +87,7 @@ class Grant(Holding):
 
     def _begin_work(self) -> None:
         if self._claim.phase is LOST:
-            raise self._node.state.lost_error(self._claim)
+            raise self._node.state.end_of(self._claim)
         worker = asyncio.current_task()
         if worker:
             self._workers.append(worker)
@@ -111,7 +111,7 @@ class Grant(Holding):
             uncancel = getattr(worker, "uncancel", None)  # of Python 3.11
             left = uncancel() if uncancel else 0
             if isinstance(error, asyncio.CancelledError) and not left:
-                raise self._node.state.lost_error(self._claim) from None
+                raise self._node.state.end_of(self._claim) from None
         await super()._exit(error)
 
 
@@ -170,7 +170,7 @@ class Locks(Locking[Grant], AbstractAsyncContextManager["Locks"]):
         if world.loop is not loop and world.loop is not None:
             if world.loop.is_running():
                 raise LockMisuse("these Locks belong to another running event loop: create others for this one")
-            self._after_fork()
+            self._reset()
         self._world.loop = loop
 
     def lock(self, key: str | bytes, *, wait: float | None = None, shared: bool = False, permits: int | None = None,

@@ -28,7 +28,7 @@ class Call(NamedTuple):
 
 class Grants:
     """The waits, grants and releases of one server. A reply is what the server answered, or a `Fault`. Its callers
-    set `at` to the time of each call, and take care of `releases` and `changed`: claims whose callers look again."""
+    set `at` to the time of each call, and take care of `unfinished` and of `changed`: claims whose callers look again."""
 
     def __init__(self, server: str, lease: float, reply: float, is_cluster: bool) -> None:
         """lease: that of the session. reply: how long a reply may take."""
@@ -236,13 +236,9 @@ class Grants:
             raise self.end_of(claim)
 
     def end_of(self, claim: Claim) -> LockError:
-        """The error of a grant that has ended."""
-        if claim.phase is LOST:
-            return self.lost_error(claim)
-        return made(LockMisuse, claim.key, "the client is closed" if self.is_closed else "it was released already")
-
-    def lost_error(self, claim: Claim) -> LockLost:
-        """The error of a lost grant, for its user."""
+        """The error of a grant that has ended, for its user."""
+        if claim.phase is not LOST:
+            return made(LockMisuse, claim.key, "the client is closed" if self.is_closed else "it was released already")
         error = made(LockLost, claim.key, f"the lock was lost: {claim.reason}. Stop the work under it")
         error.reason = claim.reason
         return error
@@ -266,11 +262,11 @@ class Grants:
             claim.renounce_owner()
             self.changed.append(claim)
 
-    def gone(self, claim: Claim, fault: Fault) -> LockLost:
+    def gone(self, claim: Claim, fault: Fault) -> LockError:
         """A reply shows that the grant is lost: the reason is what the server reported, or else that reply."""
         loss = self.losses.get(claim.token)
         self.lose(claim, loss[0] if loss else claim.doubt or f"gone ({fault.word})")
-        return self.lost_error(claim)
+        return self.end_of(claim)
 
     def begin(self, claim: Claim, what: str, lease: float = 0.0) -> int:
         """Registers a call about a grant that is held, before it is sent. Its owner is used again only after `end_call`.
@@ -322,7 +318,7 @@ class Grants:
             claim.token, claim.lease = reply[0], reply[3] / 1000
             if claim.token in self.losses:  # of a raised token, reported before the reply
                 self.lose(claim, self.losses[claim.token][0])
-                return self.lost_error(claim)
+                return self.end_of(claim)
             claim.sure = max(self.sure(claim), sent + claim.lease)
             self.next_end = min(self.next_end, claim.ends_at)
         if what is LEAVE:
