@@ -58,6 +58,7 @@ class Claim:
         self.phase = ASKED
         self.session = 0  # of the place, or of the grant; 0: none
         self.token, self.holds, self.lease, self.fixed = 0, 1, terms.lease, terms.fixed
+        self.needs_session = terms.wait != 0 or not terms.fixed  # the call names one
         self.begun = at
         self.end = FAR if terms.wait is None else at + terms.wait  # of the caller's time
         self.open = 0  # acquires without a reply, which the server may still carry out
@@ -71,11 +72,6 @@ class Claim:
         self.reason = ""  # of the loss
         self.doubt = ""  # another cluster node may have the grant: the reason of its loss if not
         self.cut_at = FAR  # when its maximum time is over
-
-    @property
-    def needs_session(self) -> bool:
-        """Whether the call names a session."""
-        return self.terms.wait != 0 or not self.fixed
 
     @property
     def ends_at(self) -> float:
