@@ -129,6 +129,16 @@ def test_time_limits(s):
         s.step(waiting)
 
 
+def test_a_failed_try_is_repeated_at_once_and_then_after_a_pause(s):
+    claim, ask = s.under_way(wait=60)
+    ask.apply(s.at, NOT_SENT)
+    s.step(claim).apply(s.at, NOT_SENT)
+    assert 0 < s.step(claim) <= 0.05
+    s.ended()
+    s.opened(s.at, 8)
+    assert isinstance(s.step(claim), Call)  # another session
+
+
 def test_a_server_that_refuses_a_session_ends_waits(s):
     s.ended()
     claim = s.claim("k")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any, Optional
 
-from ._node import Node, notify, pause
+from ._node import Node, notify
 from .errors import LockBusy, LockError, LockMisuse
 from .observer import log, safely
 from .servers import Server
@@ -117,7 +117,7 @@ class Holding:
 
     async def _ask(self) -> None:
         """Asks until there is a grant, or raises. The loop brings the events of a place in line."""
-        claim, stop, tries = self._claim, self._claim.terms.stop, 0
+        claim, stop = self._claim, self._claim.terms.stop
         while True:
             if stop and claim.phase is not HELD and stop():
                 raise made(LockBusy, claim.key, "the wait was stopped")
@@ -133,12 +133,8 @@ class Holding:
                 await self._signal.wait(step, stop)
                 continue
             reply = await self._send(node, step)
-            if reply.__class__ is Fault and reply.passing:
+            if reply.__class__ is Fault:
                 self._at = self._locks._redirected(node, reply)
-                if not self._at:
-                    left = claim.asks_until(self._locks._reply) - monotonic()
-                    await self._signal.wait(min(pause(tries), left), stop)
-                    tries += 1
 
     async def _send(self, node: Node, call: Call) -> Any:
         """Sends a command once, and applies and returns the reply."""

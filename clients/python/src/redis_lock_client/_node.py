@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import random
 from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar
 from .observer import log
 from .servers import Server
 from .state import Claim, Fault, State
-from .state.claims import FAR, milliseconds
+from .state.claims import FAR, milliseconds, pause
 from .state.faults import Command
 from .state.grants import Call
 
@@ -23,11 +22,6 @@ T = TypeVar("T")
 PART = 500  # commands in one pipeline, so that each reply has its time
 UNSENT = Fault("the connection was lost before", sent=False)
 OLD_PRIMARY = ("READONLY", "UNBLOCKED", "MASTERDOWN")  # an address may lead to a new one
-
-
-def pause(tries: int) -> float:
-    """The time before the next try: none at first, then from 50 ms growing to 1 s, with jitter."""
-    return min(0.05 * 2 ** min(tries - 1, 5), 1.0) * random.uniform(0.5, 1) if tries > 0 else 0.0
 
 
 def pauses() -> Iterator[float]:

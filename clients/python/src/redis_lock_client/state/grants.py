@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple, Optional, Union
 
 from ..errors import LockBusy, LockError, LockLost, LockMisuse
-from .claims import ASKED, FAR, HELD, IN_LINE, LOST, OVER, RELEASED, Claim, Name, Task
+from .claims import ASKED, FAR, HELD, IN_LINE, LOST, OVER, RELEASED, Claim, Name, Task, pause
 from .faults import Command, Fault, made
 
 Release = tuple[str, str, int]  # key, owner and token; without a token, it cancels a wait too
@@ -114,13 +114,15 @@ class Grants:
             return None
         session = self.session if wait.needs_session else 0
         # The server should have ended a place in line before.
-        end = wait.asks_until(self.reply) if phase is ASKED else wait.end + self.reply
+        end = max(wait.end, wait.begun + self.reply) if phase is ASKED else wait.end + self.reply
         if self.at >= end:
             if phase is IN_LINE and wait.session == self.session:
                 raise made(LockBusy, wait.key, "other owners hold it or wait for it, and the time to wait is over")
             raise (wait.cause or Fault("no answer in time")).error(wait.key, self.server)
-        if phase is not ASKED or session == wait.no_session or wait.needs_session and not session:
+        if phase is not ASKED or wait.needs_session and not session:
             return end - self.at
+        if session == wait.rests[0] and self.at < wait.rests[1]:
+            return min(end, wait.rests[1]) - self.at
         # A dead connection takes half of the time for asking at most.
         return self.acquiring(wait, session, min(self.reply, (end - wait.begun) / 2, end - self.at))
 
@@ -145,10 +147,11 @@ class Grants:
         elif fault and fault.passing:
             wait.cause = fault
             self.outside = self.outside or wait.phase is IN_LINE  # a place in an earlier session is asked for again
-            if fault.word == "NOSESSION":
-                wait.no_session = session
+            if not (self.is_cluster and fault.word in ("MOVED", "ASK")):  # else its caller knows where to ask
+                wait.rests = session, FAR if fault.word == "NOSESSION" else self.at + pause(wait.tries)
+                wait.tries += 1
             if fault.word == "MOVED" and wait.phase is IN_LINE and wait.session != self.session:
-                self.set(wait, ASKED)  # its place is gone, and its caller knows where to ask
+                self.set(wait, ASKED)  # its place is gone
         elif fault:
             self.end_wait(wait, fault.error(wait.key, self.server))
         elif reply is None:

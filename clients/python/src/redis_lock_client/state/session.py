@@ -274,5 +274,5 @@ class State(Grants):
         to.waits[wait.name] = wait
         if wait.open:
             self.finish_later(wait.name)
-        wait.open, wait.no_session = 0, -1
+        wait.open, wait.rests = 0, (-1, 0.0)
         return True
