@@ -15,7 +15,7 @@ from typing import Any, Generic, Optional, TypeVar, Union
 
 from ._holding import Holding, release_all
 from ._node import Node, notify, pauses
-from .errors import LockBusy, LockError, LockLost, LockMisuse, LockUnavailable
+from .errors import LockBusy, LockLost, LockMisuse, LockUnavailable
 from .observer import Observer, safely
 from .servers import Server, Servers
 from .state import Claim, Fault, Task, Terms

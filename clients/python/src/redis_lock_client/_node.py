@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 from .observer import log
 from .servers import Server
-from .state import Claim, Fault, State
+from .state import Fault, State
 from .state.claims import FAR, milliseconds, pause
 from .state.faults import Command
 from .state.grants import Call
