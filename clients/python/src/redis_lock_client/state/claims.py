@@ -70,7 +70,7 @@ class Claim:
         self.open = 0  # acquires without a reply, which the server may still carry out
         self.cause: Optional[Fault] = None  # the last passing error
         self.tries = 0  # that got one
-        self.rests = -1, 0.0  # the session in which it does not ask again before this time
+        self.rests: tuple[int, float] = (-1, 0.0)  # the session in which it does not ask again before this time
         self.ended_at = -FAR  # when the session reported the end of a place with one
         self.failure: Optional[LockError] = None  # of a wait that is over
         self.handed_over = False  # the user has the grant
