@@ -3,13 +3,14 @@
 use crate::background::{background, sleep};
 use crate::builder::Builder;
 use crate::error::Error;
+use crate::mutex::lock;
 use crate::observer::Observer;
 use crate::pauses::Pauses;
 use crate::server::Servers;
 use crate::state::{Id, Node, Reply, State, Target, Time};
 use redis::Cmd;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -51,7 +52,7 @@ impl Core {
 
     /// Reads or changes the state at this time, and then notifies the callers of what has changed.
     pub(crate) fn with<T>(self: &Arc<Self>, change: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.at = now().max(state.at + Duration::from_nanos(1));
         let result = change(&mut state);
         let changed = std::mem::take(&mut state.changed).into_iter();

@@ -3,9 +3,10 @@
 use crate::hold::Hold;
 use crate::lock::Lock;
 use crate::locks::Locks;
+use crate::mutex::lock;
 use crate::state::TaskOwner;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 type Held = HashMap<Arc<[u8]>, Weak<Hold>>;
 
@@ -58,17 +59,13 @@ impl Task {
 
     /// The hold of the task on a key, if it stands.
     pub(crate) fn held(&self, key: &[u8]) -> Option<Arc<Hold>> {
-        let hold = self.holds().get(key).and_then(Weak::upgrade)?;
+        let hold = lock(&self.held).get(key).and_then(Weak::upgrade)?;
         hold.stands().then_some(hold)
     }
 
     pub(crate) fn remember(&self, hold: &Arc<Hold>) {
-        let mut holds = self.holds();
+        let mut holds = lock(&self.held);
         holds.retain(|_, hold| hold.strong_count() > 0);
         holds.insert(Arc::clone(&hold.name.key), Arc::downgrade(hold));
-    }
-
-    fn holds(&self) -> std::sync::MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

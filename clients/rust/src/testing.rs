@@ -17,12 +17,13 @@
 
 use crate::Error;
 use crate::background::timeout;
+use crate::mutex::lock;
 use crate::server::{Server, Servers, Source};
 use crate::state::{Answer, Name};
 use crate::{Builder, Locks};
 use redis::{Arg, Cmd, Value};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 
@@ -88,7 +89,7 @@ impl StandIn {
     /// It returns false if nobody holds the lock. The key includes the client's prefix.
     pub fn lose(&self, key: impl AsRef<[u8]>) -> bool {
         let is_lost = |call: &Call| call.name.key[..] == *key.as_ref() && call.token > 0;
-        let is_any = self.known().end(Some("deleted"), is_lost) > 0;
+        let is_any = lock(&self.known).end(Some("deleted"), is_lost) > 0;
         self.news.notify_waiters();
         is_any
     }
@@ -108,7 +109,7 @@ impl StandIn {
     /// ```
     #[must_use]
     pub fn count(&self, key: impl AsRef<[u8]>) -> (usize, usize) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         known.expire();
         let of_key = known
             .calls
@@ -118,22 +119,18 @@ impl StandIn {
         (holders.len(), waiters.len())
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) async fn answer(&self, command: &Cmd) -> Answer {
         let words: Vec<String> = command.args_iter().map(|word| text(&word)).collect();
         if words[0] != "LOCK.SESSION" {
-            let reply = self.known().answer(&words);
+            let reply = lock(&self.known).answer(&words);
             self.news.notify_waiters();
             return reply;
         }
         let session = words[2].parse().unwrap_or_default();
         match &*words[1] {
-            "OPEN" => Ok(number(self.known().open())),
+            "OPEN" => Ok(number(lock(&self.known).open())),
             "CLOSE" => {
-                let mut known = self.known();
+                let mut known = lock(&self.known);
                 known.sessions.remove(&session);
                 known.end(None, |call| call.session == session);
                 self.news.notify_waiters();
@@ -150,7 +147,7 @@ impl StandIn {
         loop {
             let news = self.news.notified();
             let next = {
-                let mut known = self.known();
+                let mut known = lock(&self.known);
                 known.expire();
                 let Some(events) = known.sessions.get_mut(&session) else {
                     return Err(Error::reply("stand-in", "NOSESSION it has ended"));

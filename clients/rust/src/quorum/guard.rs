@@ -6,11 +6,12 @@ use crate::core::report_loss;
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::hold::Hold;
+use crate::mutex::lock;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -51,13 +52,9 @@ impl Together {
         })
     }
 
-    fn parts(&self) -> MutexGuard<'_, Parts> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a part. It returns the part if the lock has ended.
     pub(super) fn add(self: &Arc<Self>, place: usize, guard: Guard) -> Option<Guard> {
-        let mut parts = self.parts();
+        let mut parts = lock(&self.parts);
         if parts.failure.is_some() {
             return Some(guard);
         }
@@ -80,7 +77,7 @@ impl Together {
 
     /// Goes on without a part, as long as a majority is left.
     fn part_lost(&self, place: usize) {
-        let mut parts = self.parts();
+        let mut parts = lock(&self.parts);
         let Some(at) = parts.held.iter().position(|(of, _)| *of == place) else {
             return;
         };
@@ -106,12 +103,12 @@ impl Together {
 
     /// Fails if the lock is lost or released.
     fn status(&self, operation: &'static str) -> Result<(), Error> {
-        let failure = self.parts().failure.clone();
+        let failure = lock(&self.parts).failure.clone();
         failure.map_or(Ok(()), |failure| Err(failure.of(operation, &self.key)))
     }
 
     fn remaining(&self) -> Duration {
-        let parts = self.parts();
+        let parts = lock(&self.parts);
         let left = parts.held.iter().map(|(_, guard)| guard.remaining());
         let mut left: Vec<Duration> = left.collect();
         left.sort_unstable();
@@ -132,13 +129,13 @@ impl Together {
         let calls = |(_, guard): &(usize, Guard)| {
             Box::pin(call(Arc::clone(guard.hold()))) as BoxFuture<'static, _>
         };
-        let calls = self.parts().held.iter().map(calls).collect();
+        let calls = lock(&self.parts).held.iter().map(calls).collect();
         self.agree(operation, calls).await
     }
 
     /// Ends the lock by the release of its parts.
     fn release(&self) -> Result<Calls, Error> {
-        let mut parts = self.parts();
+        let mut parts = lock(&self.parts);
         if let Some(failure) = &parts.failure {
             return Err(failure.clone().of("release", &self.key));
         }

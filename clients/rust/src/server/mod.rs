@@ -6,6 +6,7 @@ pub(crate) use cluster::Servers;
 
 use crate::background::{background, timeout};
 use crate::error::{Error, ErrorKind as LockError};
+use crate::mutex::lock;
 use crate::state::Answer;
 use crate::testing::StandIn;
 use futures_util::future::BoxFuture;
@@ -14,7 +15,7 @@ use redis::sentinel::SentinelClient;
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Value};
 use std::collections::HashMap;
 use std::slice;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::OnceCell;
@@ -113,7 +114,7 @@ impl Server {
     /// Sends a command once, over the connection of this runtime. `is_asking`: the server is one that ASK named.
     pub(crate) async fn call(&self, limit: Duration, is_asking: bool, command: &Cmd) -> Answer {
         let runtime = Handle::current().id();
-        let link = Arc::clone(self.links().entry(runtime).or_default());
+        let link = Arc::clone(lock(&self.links).entry(runtime).or_default());
         let answer = if is_asking {
             let commands = [redis::cmd("ASKING"), command.clone()];
             let mut answers = self.send(&link, limit, &commands).await;
@@ -124,8 +125,7 @@ impl Server {
         let is_bad = |fault: &Error| fault.is_broken() || fault.is("READONLY");
         if answer.as_ref().is_err_and(is_bad) {
             // It may be dead, or lead to an old primary.
-            self.links()
-                .retain(|_, current| !Arc::ptr_eq(current, &link));
+            lock(&self.links).retain(|_, current| !Arc::ptr_eq(current, &link));
         }
         answer
     }
@@ -152,13 +152,9 @@ impl Server {
         }
     }
 
-    fn links(&self) -> MutexGuard<'_, HashMap<Id, Arc<Link>>> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Closes the connections, once nothing uses them.
     pub(crate) fn close(&self) {
-        self.links().clear();
+        lock(&self.links).clear();
     }
 }
 

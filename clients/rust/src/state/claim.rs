@@ -3,8 +3,9 @@
 use super::reply::{bytes, text};
 use super::{Ended, Time};
 use crate::error::{Error, ErrorKind};
+use crate::mutex::lock;
 use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -93,19 +94,7 @@ pub(crate) enum Phase {
 }
 
 /// The owner of a task; none means that the next acquire uses a fresh one.
-#[derive(Debug, Default)]
-pub(crate) struct TaskOwner(Mutex<Option<Arc<str>>>);
-
-impl TaskOwner {
-    pub(super) fn get(&self) -> Option<Arc<str>> {
-        let owner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        owner.clone()
-    }
-
-    pub(super) fn set(&self, owner: Option<Arc<str>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = owner;
-    }
-}
+pub(crate) type TaskOwner = Mutex<Option<Arc<str>>>;
 
 /// The caller of an acquire, and later the holder of its grant.
 #[derive(Debug, Default)]
@@ -266,7 +255,7 @@ impl Claim {
 
     pub(super) fn renounce_owner(&self) {
         if let Some(task) = &self.task {
-            task.set(None);
+            *lock(task) = None;
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::claim::{Claim, FAR, Name, Phase, Target};
 use super::{Ended, Id, Reply, State, Time};
 use crate::error::{Error, ErrorKind};
+use crate::mutex::lock;
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,7 @@ impl State {
             claim.name.owner = format!("{}{:x}", self.process, self.last_id).into();
         }
         if let Some(task) = &claim.task {
-            task.set(Some(Arc::clone(&claim.name.owner)));
+            *lock(task) = Some(Arc::clone(&claim.name.owner));
         }
         if self.names.contains_key(&claim.name) {
             let why = "this owner already waits for the lock or holds it";
@@ -51,7 +52,8 @@ impl State {
 
     /// The owner of the task, unless a call in its name is unanswered, or it has just given up a wait for this key.
     pub(super) fn usable_owner(&self, claim: &Claim) -> Option<Arc<str>> {
-        let (key, owner) = (Arc::clone(&claim.name.key), claim.task.as_ref()?.get()?);
+        let owner = lock(claim.task.as_ref()?).clone()?;
+        let key = Arc::clone(&claim.name.key);
         let name = Name { key, owner };
         let unfinished = self.unfinished.keys().map(|(name, _)| name);
         let mut called = self.calls.keys().chain(unfinished);

@@ -10,6 +10,7 @@ mod waits;
 use super::claim::{Claim, Name, Phase, TaskOwner, Terms};
 use super::{Answer, Id, Node, Reply, State, Step, Target, Time};
 use crate::error::{Error, ErrorKind};
+use crate::mutex::lock;
 use redis::{Arg, Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
