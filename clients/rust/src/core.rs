@@ -21,7 +21,7 @@ pub(crate) struct Core {
     pub(crate) options: Builder,
     pub(crate) servers: Servers,
     pub(crate) loops: TaskTracker,
-    /// Ends the loops, POLLs and pauses included.
+    /// Ends the loops, their POLLs and pauses.
     pub(crate) closing: CancellationToken,
     state: Mutex<State>,
 }

@@ -49,12 +49,6 @@ impl Node {
         }
     }
 
-    /// Those that are open.
-    pub(crate) fn sessions(&self) -> impl Iterator<Item = u64> + use<> {
-        let left = self.left.map(|(session, _)| session);
-        left.into_iter().chain([self.session]).filter(|it| *it != 0)
-    }
-
     /// Ends a leave: it has happened, or was refused. It returns false if there was none.
     pub(super) fn end_leave(&mut self, grant: &Ended) -> bool {
         let place = self.leaving.iter().position(|it| it == grant);
@@ -78,6 +72,15 @@ impl State {
     pub(crate) fn claims_at(&self, node: usize) -> Vec<Id> {
         let grants = self.nodes[node].grants.iter().copied();
         grants.chain(self.waits_at(node)).collect()
+    }
+
+    /// The sessions that are open, with their nodes.
+    pub(crate) fn sessions(&self) -> Vec<(usize, u64)> {
+        let sessions = self.nodes.iter().enumerate().flat_map(|(node, it)| {
+            let left = it.left.map_or(0, |(session, _)| session);
+            [(node, left), (node, it.session)]
+        });
+        sessions.filter(|(_, session)| *session != 0).collect()
     }
 
     /// Begins a session.
