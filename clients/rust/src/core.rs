@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::mutex::lock;
 use crate::observer::Observer;
 use crate::pauses::Pauses;
-use crate::server::Servers;
-use crate::state::{Id, Node, Reply, State, Target, Time};
+use crate::server::{Route, Servers};
+use crate::state::{Id, Node, Reply, State, Time};
 use redis::Cmd;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -95,7 +95,7 @@ impl Core {
         key: &[u8],
         last: Option<&Reply>,
         limit: Duration,
-    ) -> Result<Target, Error> {
+    ) -> Result<Route, Error> {
         if let Some((last, fault)) = last.and_then(|last| Some((last, last.fault()?))) {
             if fault.is_broken() {
                 self.servers.refresh(); // another node may have taken over
@@ -104,7 +104,8 @@ impl Core {
                 return Ok(to);
             }
         }
-        self.servers.find(key, limit).await.map(Target::of)
+        let found = self.servers.find(key, limit).await;
+        found.map(|node| (node, false))
     }
 
     /// Sends a command about a key until it is answered, for this time; with a node it stays there.
@@ -120,7 +121,7 @@ impl Core {
         let (mut pauses, mut was_open, mut last) = (Pauses::default(), false, None);
         loop {
             let routed = match node {
-                Some(node) => Ok(Target::of(node)),
+                Some(node) => Ok((node, false)),
                 None => self.route(key, last.as_ref(), left()).await,
             };
             let mut reply = match routed {
@@ -143,11 +144,12 @@ impl Core {
     }
 
     /// Sends a command once.
-    pub(crate) async fn send(&self, to: Target, left: Duration, command: &Cmd) -> Reply {
+    pub(crate) async fn send(&self, to: Route, left: Duration, command: &Cmd) -> Reply {
         let (limit, sent) = (self.options.reply.min(left), now());
-        let server = self.servers.server(to.node);
-        let value = server.call(limit, to.is_asking, command).await;
-        Reply::new(value, to.node, sent)
+        let (node, is_asking) = to;
+        let server = self.servers.server(node);
+        let value = server.call(limit, is_asking, command).await;
+        Reply::new(value, node, sent)
     }
 
     /// Asks for a grant where its key is now: a node of the cluster has deleted or redirected it.

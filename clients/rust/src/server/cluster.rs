@@ -4,7 +4,7 @@ use super::Server;
 use crate::background::timeout;
 use crate::error::Error;
 use crate::mutex::lock;
-use crate::state::{Target, command, list, number, text};
+use crate::state::{command, list, number, text};
 use futures_util::future::select_ok;
 use redis::cluster_routing::Slot;
 use redis::{Client, ConnectionAddr, ConnectionInfo};
@@ -21,6 +21,9 @@ pub(crate) struct Servers {
     map: Mutex<Map>,
     reading: tokio::sync::Mutex<()>,
 }
+
+/// Where a command goes: the node, and whether ASK led there.
+pub(crate) type Route = (usize, bool);
 
 #[derive(Default)]
 struct Map {
@@ -88,7 +91,7 @@ impl Servers {
     }
 
     /// Where a reply of this server leads; none: nowhere else.
-    pub(crate) fn redirected(&self, from: usize, fault: &Error) -> Option<Target> {
+    pub(crate) fn redirected(&self, from: usize, fault: &Error) -> Option<Route> {
         if !self.is_cluster() || !fault.redirects() {
             return None;
         }
@@ -96,8 +99,7 @@ impl Servers {
         let address = fault.cause().rsplit(' ').next()?;
         let host = Some(host_of(&self.server(from))).filter(|_| address.starts_with(':'));
         let node = self.node(&(host.unwrap_or_default() + address));
-        let is_asking = fault.is("ASK");
-        Some(Target { node, is_asking })
+        Some((node, fault.is("ASK")))
     }
 
     /// Has the map of the cluster read again with the next question.

@@ -2,7 +2,7 @@
 
 mod cluster;
 
-pub(crate) use cluster::Servers;
+pub(crate) use cluster::{Route, Servers};
 
 use crate::background::{background, timeout};
 use crate::error::{Error, ErrorKind as LockError};

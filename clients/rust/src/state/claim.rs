@@ -67,21 +67,6 @@ fn words_of(limit: Option<u32>) -> Option<(&'static str, u32)> {
     (limit != Some(1)).then_some(("LIMIT", limit.unwrap_or(0)))
 }
 
-/// Where a command goes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Target {
-    pub(crate) node: usize,
-    /// ASK led there.
-    pub(crate) is_asking: bool,
-}
-
-impl Target {
-    pub(crate) fn of(node: usize) -> Self {
-        let is_asking = false;
-        Self { node, is_asking }
-    }
-}
-
 /// How far a claim has come. A grant that is held and whose time has passed is unsure. What has ended has a failure: why
 /// there is no grant, or why it is held no more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,7 +100,7 @@ pub(crate) struct Claim {
     pub(crate) task: Option<Arc<TaskOwner>>,
     pub(crate) caller: Arc<Caller>,
     /// The server that has the lock.
-    pub(crate) to: Target,
+    pub(super) node: usize,
     pub(super) phase: Phase,
     /// The session of the place, or of the grant; 0: none.
     pub(super) session: u64,
@@ -151,7 +136,7 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// A claim that is not asked for yet.
-    pub(crate) fn new(terms: Terms, given_up: CancellationToken, to: Target) -> Self {
+    pub(crate) fn new(terms: Terms, given_up: CancellationToken, node: usize) -> Self {
         let adopted = terms.adopts.as_ref().map(|(owner, _)| Arc::clone(owner));
         let caller = Caller {
             given_up,
@@ -164,7 +149,7 @@ impl Claim {
             },
             terms,
             caller: Arc::new(caller),
-            to,
+            node,
             ..Self::default()
         }
     }

@@ -62,7 +62,7 @@ pub(crate) type Due = (Cmd, Box<dyn FnOnce(&mut State, &Reply) + Send>);
 impl State {
     /// The waits at a node, in the order of their asking.
     fn waits_at(&self, node: usize) -> Vec<Id> {
-        let is_waiting = |id: &Id| self[*id].to.node == node && self[*id].is_waiting();
+        let is_waiting = |id: &Id| self[*id].node == node && self[*id].is_waiting();
         let mut waits: Vec<Id> = self.names.values().copied().filter(is_waiting).collect();
         waits.sort_unstable();
         waits
@@ -267,7 +267,7 @@ impl State {
             self.losses.insert(ended.clone(), reason.clone());
         }
         match held {
-            Some(id) if self[id].to.node != node || self[id].is_sought() => {}
+            Some(id) if self[id].node != node || self[id].is_sought() => {}
             Some(id) if may_have_moved => self.doubt(id, "deleted"),
             Some(id) => self.lose(id, reason),
             None => {}
@@ -280,7 +280,7 @@ impl State {
         let Some(id) = known.filter(|id| self[*id].is_waiting()) else {
             return;
         };
-        let fault = Error::reply(&self.nodes[self[id].to.node].address, why);
+        let fault = Error::reply(&self.nodes[self[id].node].address, why);
         if why == "timeout" || why == "cancelled" {
             let ended = format!("the wait has ended: {why}");
             self.end(id, Error::new(ErrorKind::Busy, ended));

@@ -1,6 +1,6 @@
 //! The rules of waits.
 
-use super::claim::{Claim, FAR, Name, Phase, Target};
+use super::claim::{Claim, FAR, Name, Phase};
 use super::{Ended, Id, Reply, State, Time};
 use crate::error::{Error, ErrorKind};
 use crate::mutex::lock;
@@ -12,8 +12,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) enum Step {
     Done,
-    /// Send this ACQUIRE there in this session. The reply, which has this time, is for `answered`.
-    Send(Cmd, Target, u64, Duration),
+    /// Send this ACQUIRE to this node in this session. The reply, which has this time, is for `answered`.
+    Send(Cmd, usize, u64, Duration),
     /// Wait to be woken, no longer than this.
     Rest(Duration),
 }
@@ -67,7 +67,7 @@ impl State {
     pub(crate) fn next_step(&mut self, id: Id) -> Result<Step, Error> {
         let at = self.at;
         let wait = self.claims.get_mut(&id).expect("a claim");
-        let node = &self.nodes[wait.to.node];
+        let node = &self.nodes[wait.node];
         let end = match wait.phase {
             Phase::Ended => return wait.require_held().map(|()| Step::Done),
             Phase::Held if wait.sure > at => {
@@ -92,8 +92,8 @@ impl State {
         }
         if wait.phase == Phase::Asked && node.session != 0 {
             let limit = wait.limit.min(wait.last.saturating_sub(at));
-            let (to, session) = (wait.to, node.session);
-            return Ok(Step::Send(self.asked(id), to, session, limit));
+            let (node, session) = (wait.node, node.session);
+            return Ok(Step::Send(self.asked(id), node, session, limit));
         }
         if wait.phase == Phase::Asked {
             node.needed.notify_one(); // ends a pause of the loop
@@ -107,16 +107,16 @@ impl State {
     }
 
     /// Has a wait that is not in line ask there.
-    pub(crate) fn ask_at(&mut self, id: Id, to: Target) {
+    pub(crate) fn ask_at(&mut self, id: Id, node: usize) {
         if self[id].phase == Phase::Asked {
-            self[id].to = to;
+            self[id].node = node;
         }
     }
 
     /// Registers an ACQUIRE in the current session, and returns its command, for `answered`.
     pub(super) fn asked(&mut self, id: Id) -> Cmd {
         let wait = &self[id];
-        let command = wait.acquire_command(self.nodes[wait.to.node].session, self.at);
+        let command = wait.acquire_command(self.nodes[wait.node].session, self.at);
         let name = wait.name.clone();
         self.begin_call(&name);
         command
@@ -140,7 +140,7 @@ impl State {
             }
             (Ok(Value::Int(_)), _, Some(Phase::Asked | Phase::InLine)) => {
                 let wait = &mut self[id];
-                let is_current = session == current && wait.to.node == node;
+                let is_current = session == current && wait.node == node;
                 if is_current && reply.sent >= wait.from {
                     (wait.phase, wait.session) = (Phase::InLine, session); // else it has ended already
                 }
@@ -183,7 +183,7 @@ impl State {
         let wait = &self[id];
         wait.renounce_owner(); // an event of this wait may arrive after the cancel
         let limit = self.reply.min(wait.last.saturating_sub(self.at));
-        let (node, name) = (wait.to.node, wait.name.clone());
+        let (node, name) = (wait.node, wait.name.clone());
         self.begin_call(&name);
         let cancel = command!["LOCK.RELEASE", &name, "ALL"];
         self.give_back(node, (name, 0));
@@ -217,14 +217,14 @@ impl State {
         let at = self.at;
         let claim = self.claims.get_mut(&id).expect("a claim");
         if claim.phase != Phase::Held || token > claim.token && !claim.is_handed_over {
-            self.nodes[claim.to.node].grants.remove(&id);
-            (claim.phase, claim.to.node) = (Phase::Held, node);
+            self.nodes[claim.node].grants.remove(&id);
+            (claim.phase, claim.node) = (Phase::Held, node);
             (claim.token, claim.session) = (token, session);
             (claim.sure, claim.from) = (till, at);
             self.nodes[node].grants.insert(id);
         } else if token > claim.token {
             return false; // the user counts on the earlier one
-        } else if token < claim.token || claim.session == 0 || claim.to.node != node {
+        } else if token < claim.token || claim.session == 0 || claim.node != node {
             return true; // an earlier grant, or one that has left the session since
         } else {
             (claim.sure, claim.session) = (claim.sure.max(till), session);

@@ -6,7 +6,7 @@ fn an_owner_is_not_used_again_while_a_call_in_its_name_is_unanswered() {
     let mut rig = Rig::open();
     let task = Arc::new(TaskOwner::default());
     *lock(&task) = Some("o".into());
-    let mut claim = Claim::new(terms("k", S), CancellationToken::new(), Target::of(0));
+    let mut claim = Claim::new(terms("k", S), CancellationToken::new(), 0);
     claim.task = Some(task);
     let is_usable = |state: &State| state.usable_owner(&claim).is_some();
     assert!(is_usable(&rig.state));
