@@ -130,10 +130,8 @@ impl Core {
             };
             reply.was_open = was_open;
             let pause = pauses.next();
-            let is_passing = |fault: &&Error| {
-                let is_final = node.is_some() && fault.is("NOSESSION");
-                fault.is_passing() && !is_final && pause < left()
-            };
+            let is_passing =
+                |fault: &&Error| fault.is_passing() && !fault.is("NOSESSION") && pause < left();
             let Some(fault) = reply.fault().filter(is_passing) else {
                 return reply;
             };

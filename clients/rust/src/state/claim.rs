@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// The end of a wait without a limit.
-pub(super) const FAR: Time = Duration::from_secs(1 << 40);
+pub(super) const FAR: Time = Duration::MAX;
 
 /// The longest time that the server takes.
 const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);

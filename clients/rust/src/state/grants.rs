@@ -45,7 +45,7 @@ impl State {
         if leaves && !is_repeated && claim.session != 0 && claim.session == node.session {
             node.leaving.push(ended);
         }
-        (claim.sure, claim.from) = (claim.sure.min(at + lease), FAR);
+        (claim.sure, claim.from) = (claim.sure.min(at.saturating_add(lease)), FAR);
         let mut command = claim.renew_command(leaves.then_some(("SESSION", 0)));
         command.arg("PX").arg(millis(lease));
         command
@@ -138,7 +138,8 @@ impl State {
     pub(crate) fn expire(&mut self, id: Id) -> Option<Result<Cmd, Duration>> {
         let at = self.at;
         let claim = &mut self[id];
-        let most = claim.terms.at_most.map_or(FAR, |most| claim.taken + most);
+        let most = claim.terms.at_most.unwrap_or(FAR);
+        let most = claim.taken.saturating_add(most);
         let (end, reason) = match claim.terms.fixed {
             Some(_) if claim.sure <= most => (claim.sure, "expired"),
             _ => (most, "its maximum time is over"),

@@ -39,12 +39,12 @@ impl State {
             return Err(Error::misuse(why));
         }
         let (at, reply) = (self.at, self.reply);
-        let most = FAR.saturating_sub(at + reply);
-        let wait = claim.terms.wait.map_or(most, |wait| wait.min(most));
+        let wait = claim.terms.wait.unwrap_or(FAR);
         let asking = wait.max(reply);
         (claim.holds, claim.lease) = (1, claim.terms.fixed.unwrap_or(self.lease));
-        (claim.limit, claim.asked_end) = (reply.min(asking / 2), at + asking);
-        (claim.end, claim.last) = (at + wait, at + wait + reply);
+        (claim.limit, claim.asked_end) = (reply.min(asking / 2), at.saturating_add(asking));
+        claim.end = at.saturating_add(wait);
+        claim.last = claim.end.saturating_add(reply);
         self.names.insert(claim.name.clone(), self.last_id);
         self.claims.insert(self.last_id, claim);
         Ok(self.last_id)
