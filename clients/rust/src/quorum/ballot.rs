@@ -88,12 +88,9 @@ impl Ballot {
         &self.quorum.members[place]
     }
 
-    fn count(&self, is: impl Fn(&Vote) -> bool) -> usize {
-        self.votes.iter().filter(|vote| is(vote)).count()
-    }
-
     fn is_majority(&self, is: impl Fn(&Vote) -> bool) -> bool {
-        self.count(is) >= self.quorum.majority
+        let votes = self.votes.iter().filter(|vote| is(vote));
+        votes.count() >= self.quorum.majority
     }
 
     fn is_open(&self) -> bool {
@@ -174,7 +171,7 @@ impl Ballot {
         let reply = tokio::select! {
             biased;
             Some(reply) = self.calls.next() => reply,
-            () = rest, if over.is_some() => return false,
+            () = rest => return false,
             () = self.given_up.cancelled() => return false,
         };
         self.apply(reply);

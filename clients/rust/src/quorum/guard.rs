@@ -173,14 +173,10 @@ impl Together {
 /// background, as for a [`Guard`].
 #[must_use = "a guard that is dropped releases the lock"]
 pub struct QuorumGuard {
-    lock: Arc<Together>,
+    pub(super) lock: Arc<Together>,
 }
 
 impl QuorumGuard {
-    pub(super) fn new(lock: Arc<Together>) -> Self {
-        Self { lock }
-    }
-
     /// The key of the lock, with the client's prefix.
     #[must_use]
     pub fn key(&self) -> &[u8] {
