@@ -114,9 +114,7 @@ impl Hold {
                 () = given_up.cancelled() => {}
             }
         }
-        Err(Error::new(
-            ErrorKind::Unavailable,
-            "its caller has stopped waiting for the lock",
-        ))
+        let why = "its caller has stopped waiting for the lock";
+        Err(Error::new(ErrorKind::Unavailable, why))
     }
 }

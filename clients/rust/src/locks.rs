@@ -107,8 +107,8 @@ impl Locks {
 }
 
 async fn close(core: &Arc<Core>) -> Result<(), Error> {
-    let limit = 2 * core.options.reply;
-    let end = now() + limit;
+    let reply = core.options.reply;
+    let end = now() + 2 * reply;
     let left = || end.saturating_sub(now());
     if core.closing.is_cancelled() {
         return Ok(());
@@ -116,7 +116,7 @@ async fn close(core: &Arc<Core>) -> Result<(), Error> {
     let grants = core.with(State::close);
     core.closing.cancel();
     core.loops.close();
-    let _ = timeout(limit, core.loops.wait()).await; // an OPEN may be under way
+    let _ = timeout(reply, core.loops.wait()).await; // an OPEN may be under way
     let sessions = core.with(|state| state.sessions());
     let closing = sessions.into_iter().map(async |(node, session)| {
         let close = command!["LOCK.SESSION", "CLOSE", session];

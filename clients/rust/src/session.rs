@@ -58,11 +58,12 @@ async fn poll(core: &Arc<Core>, node: usize) {
 async fn rest(core: &Arc<Core>, node: usize, pause: Duration) {
     const LEAST: Duration = Duration::from_millis(50);
     let needed = core.with(|state| Arc::clone(&state.nodes[node].needed));
-    let resting = async {
-        sleep(pause.min(LEAST)).await;
-        let _ = timeout(pause.saturating_sub(LEAST), needed.notified()).await;
+    let needed = async {
+        sleep(LEAST).await;
+        needed.notified().await;
     };
-    core.closing.run_until_cancelled(resting).await;
+    let resting = timeout(pause, needed);
+    let _ = core.closing.run_until_cancelled(resting).await;
 }
 
 /// Opens a session if there is none, then sends what is due, and then a POLL.
@@ -126,13 +127,14 @@ async fn relocate(core: &Arc<Core>, node: usize) {
         claims.map(key).collect::<Vec<_>>()
     });
     for (id, key) in keys {
-        match core.servers.find(&key, core.options.reply).await {
-            Ok(to) if to != node => core.with(|state| {
+        let Ok(to) = core.servers.find(&key, core.options.reply).await else {
+            return;
+        };
+        if to != node {
+            core.with(|state| {
                 core.start(state, to);
                 state.relocate(id, node, to);
-            }),
-            Ok(_) => {}
-            Err(_) => return,
+            });
         }
     }
 }

@@ -111,10 +111,8 @@ impl StandIn {
     pub fn count(&self, key: impl AsRef<[u8]>) -> (usize, usize) {
         let mut known = lock(&self.known);
         known.expire();
-        let of_key = known
-            .calls
-            .iter()
-            .filter(|call| call.name.key[..] == *key.as_ref());
+        let is_of_key = |call: &&Call| call.name.key[..] == *key.as_ref();
+        let of_key = known.calls.iter().filter(is_of_key);
         let (holders, waiters): (Vec<_>, Vec<_>) = of_key.partition(|call| call.token > 0);
         (holders.len(), waiters.len())
     }
@@ -150,7 +148,7 @@ impl StandIn {
                 let mut known = lock(&self.known);
                 known.expire();
                 let Some(events) = known.sessions.get_mut(&session) else {
-                    return Err(Error::reply("stand-in", "NOSESSION it has ended"));
+                    return fails("NOSESSION it has ended");
                 };
                 if !events.is_empty() || Instant::now() >= end {
                     let events = Value::Array(std::mem::take(events));
@@ -197,11 +195,7 @@ impl Known {
 
     /// Ends all calls that are over, and returns how many. The end of a grant is a loss if there is a reason.
     fn end(&mut self, reason: Option<&str>, is_over: impl Fn(&Call) -> bool) -> usize {
-        let (over, rest) = std::mem::take(&mut self.calls)
-            .into_iter()
-            .partition(is_over);
-        self.calls = rest;
-        let over: Vec<Call> = over;
+        let over: Vec<Call> = self.calls.extract_if(.., |call| is_over(call)).collect();
         for call in &over {
             match reason {
                 _ if call.token == 0 => self.notify(call, "ended", vec![word("timeout")]),
@@ -261,12 +255,9 @@ impl Known {
         let name = Name { key, owner };
         let session = option("SESSION");
         if session.is_some_and(|session| session > 0 && !self.sessions.contains_key(&session)) {
-            return Err(Error::reply("stand-in", "NOSESSION it has ended"));
+            return fails("NOSESSION it has ended");
         }
-        let nothing = Err(Error::reply(
-            "stand-in",
-            "NOTHELD the stand-in has no such grant",
-        ));
+        let nothing = fails("NOTHELD the stand-in has no such grant");
         let place = self.place(&name);
         let token = place.map_or(0, |place| self.calls[place].token);
         if option("TOKEN").is_some_and(|wanted| wanted != token) {
@@ -350,6 +341,10 @@ fn options(words: &[String]) -> HashMap<&str, u64> {
     options
         .map(|(place, word)| (word.as_str(), next(place).unwrap_or_default()))
         .collect()
+}
+
+fn fails(text: &str) -> Answer {
+    Err(Error::reply("stand-in", text))
 }
 
 fn after(millis: u64) -> Instant {

@@ -181,7 +181,7 @@ impl Ballot {
     fn apply(&mut self, reply: Reply) {
         match reply {
             Reply::Asked(_, leave, result) if leave.is_cancelled() => {
-                give_up(result.ok());
+                result.ok().map(Guard::give_up);
             }
             Reply::Asked(place, _, result) => {
                 let vote = &mut self.votes[place];
@@ -206,7 +206,7 @@ impl Ballot {
                         if error.is("AHEAD") {
                             vote.refused = Some(token);
                         } else {
-                            give_up(vote.guard.take());
+                            vote.guard.take().map(Guard::give_up);
                         }
                         vote.error = Some(error);
                     }
@@ -287,11 +287,8 @@ impl Ballot {
     /// Gives up what has been granted. The next round does not meet it.
     pub(super) async fn give_back(&mut self) {
         let idle = self.votes.iter_mut().filter(|vote| !vote.is_open);
-        join_all(
-            idle.filter_map(|vote| vote.guard.take())
-                .map(Guard::give_up),
-        )
-        .await;
+        let granted = idle.filter_map(|vote| vote.guard.take());
+        join_all(granted.map(Guard::give_up)).await;
     }
 
     /// Why the acquire fails: because it would not do better later, or its time is over.
@@ -365,11 +362,5 @@ impl Ballot {
                 }
             }
         });
-    }
-}
-
-fn give_up(guard: Option<Guard>) {
-    if let Some(guard) = guard {
-        background().spawn(guard.give_up());
     }
 }

@@ -93,7 +93,7 @@ impl Together {
         let failure = Error::new(ErrorKind::Lost, parts.losses.join("; "));
         parts.failure = Some(failure.clone());
         for rest in parts.held.drain(..) {
-            background().spawn(rest.guard.give_up());
+            rest.guard.give_up();
         }
         drop(parts);
         self.lost.cancel();

@@ -173,15 +173,10 @@ impl QuorumLock {
     /// Every [`ErrorKind`]; the cause names each server and its last error.
     pub async fn acquire(&self) -> Result<QuorumGuard, Error> {
         let (shared, lock) = (&self.quorum.shared, &self.lock);
+        let (options, key) = (&shared.options, Arc::clone(&lock.terms.key));
         let given_up = CancellationToken::new();
         let taking = acquire::take(Arc::clone(shared), lock.clone(), given_up.clone());
-        acquiring(
-            &shared.options,
-            Arc::clone(&lock.terms.key),
-            given_up,
-            taking,
-        )
-        .await
+        acquiring(options, key, given_up, taking).await
     }
 
     /// Acquires the lock if it is free now. Otherwise the error is [`Busy`](ErrorKind::Busy), also if others acquire it at
