@@ -91,7 +91,11 @@ impl Locks {
     /// One owner for several locks: see [`Task`].
     #[must_use]
     pub fn task(&self) -> Task {
-        Task::new(self.clone())
+        Task {
+            locks: self.clone(),
+            owner: Arc::default(),
+            held: Arc::default(),
+        }
     }
 
     /// Ends all waits and releases all locks. Call it when the work under the locks has stopped, at `SIGTERM` for

@@ -139,10 +139,11 @@ async fn relocate(core: &Arc<Core>, node: usize) {
     }
 }
 
-/// Reports that the connection has broken or is back.
+/// Notes the outcome of a try, and reports that the connection has broken or is back.
 fn observe(core: &Core, state: &mut State, node: usize, fault: Option<&Error>) {
     let it = &mut state.nodes[node];
-    if std::mem::replace(&mut it.is_down, fault.is_some()) != fault.is_some() {
+    let before = std::mem::replace(&mut it.fault, fault.cloned());
+    if before.is_some() != fault.is_some() {
         let server = it.address.clone();
         let cause = fault.map(|fault| fault.cause().to_owned());
         crate::core::observe(core.options.observer.as_ref(), move |observer| {

@@ -8,7 +8,7 @@ use crate::state::TaskOwner;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
-type Held = HashMap<Arc<[u8]>, Weak<Hold>>;
+pub(crate) type Held = HashMap<Arc<[u8]>, Weak<Hold>>;
 
 /// One owner for all locks of one piece of work. It enters a lock again that it holds, and the server finds a deadlock
 /// among tasks. Pass it along with the work; never share it between two.
@@ -28,20 +28,12 @@ type Held = HashMap<Arc<[u8]>, Weak<Hold>>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Task {
-    locks: Locks,
+    pub(crate) locks: Locks,
     pub(crate) owner: Arc<TaskOwner>,
-    held: Arc<Mutex<Held>>,
+    pub(crate) held: Arc<Mutex<Held>>,
 }
 
 impl Task {
-    pub(crate) fn new(locks: Locks) -> Self {
-        Self {
-            locks,
-            owner: Arc::default(),
-            held: Arc::default(),
-        }
-    }
-
     /// As [`Locks::lock`]. If the task holds the lock already, an acquire adds a hold, which has a guard of its own.
     pub fn lock(&self, key: impl AsRef<[u8]>) -> Lock {
         Lock::new(&self.locks, Some(self), key.as_ref(), Some(1))

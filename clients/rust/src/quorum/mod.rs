@@ -64,7 +64,7 @@ impl Member {
     /// The connection of its session has broken.
     fn is_down(&self) -> bool {
         let core = &self.locks.core;
-        core.with(|state| state.nodes.iter().any(|it| it.is_down))
+        core.with(|state| state.nodes.iter().any(|it| it.fault.is_some()))
     }
 }
 

@@ -11,14 +11,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// What is known of one server: its session.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Default)]
 pub(crate) struct Node {
     pub(crate) address: String,
     /// Its loop runs.
     pub(crate) is_started: bool,
-    /// To the observer.
-    pub(crate) is_down: bool,
     /// A call needs the session: it ends a pause of the loop.
     pub(crate) needed: Arc<Notify>,
     /// 0: none.
@@ -33,8 +30,8 @@ pub(crate) struct Node {
     pub(super) moves: bool,
     /// Since when every reply shows more grants than are known.
     pub(super) excess: Option<Time>,
-    /// Of the last try.
-    pub(super) fault: Option<Error>,
+    /// Why the last try to connect and poll failed; none: it did not.
+    pub(crate) fault: Option<Error>,
     /// A release was refused.
     pub(super) is_leaving: bool,
     /// The session that was left, until it is closed, and when.
@@ -220,7 +217,6 @@ impl State {
         let it = &mut self.nodes[node];
         let has_more = number(field(reply, "grants")) > known as u64;
         it.excess = has_more.then(|| it.excess.unwrap_or(sent));
-        it.fault = None;
         self.silent(node, sent, Duration::ZERO);
     }
 
@@ -295,7 +291,6 @@ impl State {
     /// Applies a try to connect or to poll that began at this time and failed. One that failed at once counts only after
     /// a reply timeout of tries.
     pub(crate) fn failed(&mut self, node: usize, began: Time, fault: &Error) {
-        self.nodes[node].fault = Some(fault.clone());
         self.silent(node, began, self.reply);
         if !fault.is_passing() {
             self.changed.extend(self.waits_at(node));
