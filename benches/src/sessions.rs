@@ -50,10 +50,11 @@ fn renewals(program: &Program) -> Part {
         program,
         "Grants of a session with leases of 30 s",
         &format!(
-            "The cost of renewals by the server, which spare programs a timer. Each grant is renewed every 10 s. All of a session are taken in one pipeline, so \
-             their renewals fall together. The server's main thread for 10 s in which no client says \
-             anything: percent of a core. Then for {seconds} s another client's PINGs, one every 5 ms: the \
-             longest, and the most CPU that the server spent between a PING and its reply."
+            "What do the server's renewals cost? (They save programs a timer.) Each grant is renewed every 10 s. All \
+             grants of a session are acquired in one pipeline, so their renewals coincide. The percentage of a core \
+             is that of the server's main thread in 10 s without any command from a client. Then for {seconds} s \
+             another client sends a PING every 5 ms: the figures are the longest PING, and the most CPU that the \
+             server spent between a PING and its reply."
         ),
         &[
             "% of a core",
@@ -135,13 +136,14 @@ fn renewals_of(program: &Program, grants: usize, count: usize, is_written: bool)
 fn crashes(program: &Program, languages: &Languages, scale: Scale) -> Part {
     let [crashes, watchdog_crashes] = [scale.of(10, 40), scale.of(3, 10)];
     let mut about = format!(
-        "How long others wait after a crash: a lease, which is short because the server renews it. Processes are killed (kill -9) at moments spread over the time between two renewals. {crashes} have a lease of \
-         {SHORT_LEASE_MS} ms each, and it ends with the next client's grant.",
+        "How long do others wait after a crash? They wait for one lease, which can be short because the server \
+         renews it. Processes are killed (kill -9) at moments spread over the time between two renewals. {crashes} \
+         of them have a lease of {SHORT_LEASE_MS} ms, and the time ends with the next client's grant.",
     );
     if languages["java"].is_ok() {
         let theirs = format!(
-            " {watchdog_crashes} have a lock of Redisson, whose watchdog renews its default lease of {WATCHDOG_MS} ms, and it ends \
-             when the key is gone.",
+            " {watchdog_crashes} have a lock of Redisson, whose watchdog renews its default lease of {WATCHDOG_MS} \
+             ms, and the time ends when the key is gone.",
         );
         about.push_str(&theirs);
     }
@@ -149,7 +151,7 @@ fn crashes(program: &Program, languages: &Languages, scale: Scale) -> Part {
         program,
         "From a crash until another can have the lock, which the server renews for a session",
         &about,
-        &["least s", "median s", "most s"],
+        &["min s", "median s", "max s"],
     );
     // Redisson's watchdog renews a lock without a lease.
     let ours = Task {
@@ -175,12 +177,12 @@ fn crashes(program: &Program, languages: &Languages, scale: Scale) -> Part {
             seconds.map(|seconds| seconds.map(Rounds::from).into()),
         );
     }
-    let what = "s from a crash to the next grant, lease of 2 s, most";
+    let what = "longest time from a crash to the next grant, lease of 2 s, s";
     let goal = Goal::new(what, AtMost(2.1), table.figure(0, 2));
     Part::new(table, [goal])
 }
 
-/// The least, the median and the most seconds of so many crashes, at every moment between two renewals.
+/// The minimum, median and maximum seconds of so many crashes, at every moment between two renewals.
 fn all(
     program: &Program,
     languages: &Languages,

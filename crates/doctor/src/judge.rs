@@ -1,4 +1,4 @@
-//! The checks: facts in, findings out. `docs/doctor.md` has a row for each, in the order of [`CHECKS`].
+//! The checks, which turn facts into findings. `docs/doctor.md` has a row for each check, in the order of [`CHECKS`].
 
 mod failover;
 mod room;
@@ -14,15 +14,15 @@ use crate::finding::{Finding, Judged, Severity, Unseen};
 use Judge::{Among, Server, Unreached, Watching};
 use settings::{of_cluster, of_replica, value};
 
-/// A check: its name, what it looks at, where its rule comes from, and what for.
+/// A check: its name, what it judges, the source of its rule, and its purpose.
 type Check = (&'static str, Judge, &'static str, &'static str);
 
-/// The facts that a check looks at, one by one.
+/// The facts that a check judges one by one.
 enum Judge {
     Server(fn(&Node) -> Judged),
-    /// A server beside all others.
+    /// A server, compared with all others.
     Among(fn(&Facts, &Node) -> Judged),
-    /// A primary in the eyes of a Sentinel.
+    /// A Sentinel's view of a primary.
     Watching(fn(&Watched) -> Judged),
     /// A server that could not be asked, and why.
     Unreached(fn(&str) -> Judged),
@@ -116,7 +116,7 @@ const CHECKS: &[Check] = &[
         "while a script runs no lock is granted or renewed, and the script cannot be killed before that time"),
 ];
 
-/// Makes all checks. The same finding on several servers is told once.
+/// Makes all checks. Reports the same finding on several servers once.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for check in CHECKS {

@@ -1,7 +1,7 @@
-//! The code that the programs for operators share: the options that name a server, connections, replies, the programs that
-//! use the server, text for a terminal, and how a program ends.
+//! Code that the programs for operators share: options for a server, connections, replies, the programs that use the
+//! server, text for a terminal, and output.
 
-// Only programs of this repository call it, and each error is a text that says what failed.
+// Only programs of this repository use this crate, and each error is a text that says what failed.
 #![allow(clippy::missing_errors_doc, clippy::must_use_candidate)]
 
 mod link;
@@ -28,12 +28,12 @@ pub fn json(report: &impl Serialize) -> String {
     serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
 }
 
-/// Prints a report, and the reason if a part of it is missing; gives the exit code.
+/// Prints a report, and the reason if a part of it is missing. Returns the exit code.
 pub fn end(program: &str, report: &str, missing: Option<&str>, exit: u8) -> ExitCode {
     if let Some(why) = missing {
         eprintln!("{program}: {}", words::name(why));
     }
-    // The reader may stop at any line.
+    // Ignore errors, because the reader of the output may stop at any line.
     let _ = io::stdout().write_all(report.as_bytes());
     ExitCode::from(exit)
 }

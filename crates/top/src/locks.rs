@@ -1,4 +1,4 @@
-//! All held locks, printed once, for an incident: who holds what.
+//! Prints all held locks and their holders once, for use in an incident.
 
 use crate::node::Node;
 use crate::snapshot::Held;
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// How many locks are asked about at once.
+/// How many locks are read at once.
 const LOCKS_AT_ONCE: usize = 500;
 
 record! {
@@ -32,7 +32,7 @@ struct HeldLock {
     lock: String,
     waiters: i64,
     holder: Holder,
-    /// The name of its session's program, and whether that polls; none where the user may not list sessions.
+    /// The name of the session's program, and whether it polls; `None` if the user may not list sessions.
     program: Option<(String, &'static str)>,
 }
 
@@ -112,7 +112,7 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
             break;
         }
     }
-    // A scan may find a key twice.
+    // Remove duplicates, because a scan may find a key twice.
     keys.sort_unstable();
     keys.dedup();
     let named = |one: &Program| (one.id, (words::name(&one.name), one.state().word()));
@@ -123,7 +123,7 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
         let answers = node.link.ask_all(keys.iter().flat_map(both))?;
         let answers = answers.into_iter().collect::<Result<Vec<Value>, _>>()?;
         for (key, [info, holders]) in keys.iter().zip(answers.as_chunks::<2>().0) {
-            // A lock that has become free has neither.
+            // The lock may have become free since the scan.
             let Some(held) = Held::read(info) else {
                 continue;
             };
@@ -141,7 +141,7 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
 }
 
 impl HeldLock {
-    /// Its group. Grants in no session come last.
+    /// The group of the lock. Grants without a session come last.
     fn group(&self, by: By) -> (bool, String) {
         match (by, self.holder.session) {
             (By::Owner, _) => (false, words::name(&self.holder.owner)),

@@ -21,12 +21,12 @@ pub(crate) enum Panel {
     Programs,
 }
 
-/// A column, and its cell in one row.
+/// A column with its cell in one row.
 pub(crate) struct Field {
     name: &'static str,
     /// 0 for a name, which takes the remaining width.
     width: u16,
-    /// The column is left out on narrower screens.
+    /// The column is hidden on narrower screens.
     from: u16,
     cell: Cell,
 }
@@ -36,12 +36,12 @@ const SERVER: &str = "server";
 
 /// A cell.
 enum Cell {
-    /// A key, or a server.
+    /// The name of a key or a server.
     Name(Vec<u8>),
-    /// The holder, or waiter.
+    /// The owner of a holder or a waiter.
     Owner(Vec<u8>),
     Number(i64),
-    /// Milliseconds; -1: without end.
+    /// Milliseconds; -1 means without end.
     Length(i64),
 }
 
@@ -54,7 +54,7 @@ impl Cell {
         }
     }
 
-    /// Its text in at most so many columns.
+    /// The text of the cell in at most `width` columns.
     fn text_within(&self, width: usize) -> String {
         let text = self.text();
         match self {
@@ -67,12 +67,13 @@ impl Cell {
 /// One line of a table.
 pub(crate) struct Row {
     pub(crate) id: Id,
-    /// The figure that the title of the table names.
+    /// The number that the table is sorted by.
     rank: i64,
     pub(crate) fields: Vec<Field>,
 }
 
-/// The columns that have room on a screen of this width, for an area inside of it. That of servers is shown in a cluster.
+/// Builds the table for an area, with the columns that fit on a screen of this width. The column of servers is shown if
+/// `in_cluster` is true.
 pub(crate) fn shown(
     columns: &[Field],
     lines: &[Vec<Field>],
@@ -85,7 +86,7 @@ pub(crate) fn shown(
         .filter(|(_, column)| screen >= column.from)
         .filter(|(_, column)| column.name != SERVER || in_cluster)
         .collect();
-    // Names share what the other columns and the spaces leave.
+    // The columns of names share the width that the other columns and the spaces leave.
     let taken = shown.iter().map(|(_, column)| match column.width {
         0 => 1,
         width => usize::from(width) + 1,
@@ -175,8 +176,8 @@ impl Panel {
         }
     }
 
-    /// The rows whose key or owner contains the filter, in the order that the title names. Equal ones keep their order
-    /// from snapshot to snapshot.
+    /// The rows whose key or owner contains the filter, in the order that the title names. Rows with the same rank keep
+    /// their order from snapshot to snapshot.
     pub(crate) fn rows(self, snapshot: &Snapshot, filter: &str) -> Vec<Row> {
         let servers = snapshot.servers.iter();
         let mut rows: Vec<_> = servers.flat_map(|server| self.rows_of(server)).collect();

@@ -1,4 +1,4 @@
-//! Saves that fail, and the writes that are refused then.
+//! Failed saves, and the writes that the server then refuses.
 
 use crate::support::{Doctor, healthy, starter};
 use std::fs;
@@ -24,12 +24,12 @@ fn a_background_save_that_fails() {
     doctor.gone("save");
 }
 
-/// A limit on the size of files stands for a full disk.
+/// A limit on the size of files simulates a full disk.
 #[test]
 fn an_aof_that_cannot_be_written() {
     let mut server = healthy().start();
     let program = starter(&server, "trap '' XFSZ\nulimit -S -f 4000");
-    server.restart_with(|settings| settings.program(&program).config("appendfsync", "everysec"));
+    server.restart_changed(|settings| settings.program(&program).config("appendfsync", "everysec"));
     let mut c = server.connection();
     let full = || {
         let _ = cmd!(c, "SET", "k", "x".repeat(500_000));

@@ -12,7 +12,7 @@ fn both() -> (Server, Server) {
 }
 
 #[test]
-fn a_primary_and_its_replica_are_looked_at_from_either() {
+fn a_primary_and_its_replica_are_found_from_either() {
     let (primary, replica) = both();
     for server in [&primary, &replica] {
         let doctor = Doctor::of(server);
@@ -26,7 +26,7 @@ fn a_primary_and_its_replica_are_looked_at_from_either() {
     }
 }
 
-/// It was in step before the module was loaded on the primary.
+/// The replica was in sync before the module was loaded on the primary.
 #[test]
 fn a_replica_without_the_module() {
     let primary = bare(Server::builder()).start();
@@ -77,7 +77,7 @@ fn a_replica_that_hangs_also_in_a_failover() {
 }
 
 #[test]
-fn a_primary_that_goes_on_alone_and_what_is_not_replicated() {
+fn a_primary_without_its_replica_and_settings_that_are_not_replicated() {
     let primary = healthy().start();
     let replica = primary.replica_with(|it| sound(it).config("replica-read-only", "no"));
     let other = primary.replica_with(sound);
@@ -124,7 +124,7 @@ fn a_replica_and_a_server_whose_clocks_are_wrong() {
         assert!(finding.lines("shell")[0].contains("set-ntp"), "{finding:?}");
         let here = doctor.looks().one("clock-here", "warning");
         assert_eq!(here.servers, finding.servers);
-        // As NTP does.
+        // Correct the clock, as NTP would.
         replica.step(0);
         doctor.gone("clock-replica");
         doctor.gone("clock-here");
@@ -137,8 +137,9 @@ fn on_all(servers: &[Server], finding: &Finding) {
     }
 }
 
+/// A cluster is checked from any of its nodes.
 #[test]
-fn a_cluster_as_it_comes_and_with_a_part_that_is_down() {
+fn a_cluster_with_default_settings_and_with_a_part_that_is_down() {
     let mut cluster = Cluster::start_with(3, 1, sound);
     let report = Doctor::of(cluster.node(4)).looks();
     assert_eq!(report.servers.len(), 6, "{report:?}");
@@ -154,7 +155,7 @@ fn a_cluster_as_it_comes_and_with_a_part_that_is_down() {
     cluster.node_mut(1).kill9();
     cluster.node_mut(4).kill9();
     doctor.comes("cluster-state", "CLUSTERDOWN");
-    // Its own slots are served again as soon as the others need not be.
+    // With this setting the node serves its own slots again, although others are missing.
     on_all(cluster.nodes(), &coverage);
     for check in ["cluster-coverage", "cluster-state", "writes"] {
         doctor.gone(check);
@@ -164,7 +165,7 @@ fn a_cluster_as_it_comes_and_with_a_part_that_is_down() {
         cluster.node_mut(number).restart();
     }
     cluster.wait_until_whole();
-    // They have forgotten what they were told.
+    // The restarted nodes have lost these settings.
     for check in ["token-lead", "cluster-coverage"] {
         let finding = doctor.comes(check, "");
         assert_eq!(finding.servers.len(), 2, "{finding:?}");
@@ -174,7 +175,7 @@ fn a_cluster_as_it_comes_and_with_a_part_that_is_down() {
 }
 
 #[test]
-fn sentinels_that_are_hasty_or_too_few() {
+fn sentinels_that_are_too_hasty_or_too_few() {
     let mut all = Sentinels::builder(1, 3)
         .down_after(Duration::from_millis(1500))
         .start_with(sound);
@@ -183,7 +184,7 @@ fn sentinels_that_are_hasty_or_too_few() {
     assert_eq!(report.servers.len(), 2);
     let mut c = all.sentinels()[0].connection();
 
-    // The lead is below what a failover takes; then the Sentinel has more patience.
+    // One fix makes the lead shorter than a failover, the other makes the Sentinel wait longer.
     on_all(all.servers(), &report.one("token-lead", "warning"));
     doctor.gone("token-lead");
     let hasty = report.one("sentinel", "warning");

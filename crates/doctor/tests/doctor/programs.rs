@@ -1,4 +1,4 @@
-//! Programs that hold locks or wait for some, and do not poll.
+//! Programs that hold locks or wait for some, but do not poll.
 
 use crate::support::{Doctor, Finding, healthy};
 use crate::users::rule;

@@ -1,4 +1,4 @@
-//! A lone server: its settings, and what happens to it.
+//! A single server: its settings, and problems while it runs.
 
 use crate::support::{Doctor, bare, each_is_found_and_fixed, healthy, program, starter};
 use std::fs;
@@ -58,7 +58,7 @@ fn writes_and_stalls() {
 }
 
 #[test]
-fn settings_of_the_module_that_nobody_should_mean() {
+fn settings_of_the_module_that_are_mistakes() {
     each_is_found_and_fixed([
         "settings warning: lock.max-waiters 0",
         "settings warning: lock.max-waiters-total 0",
@@ -81,10 +81,10 @@ fn a_module_that_an_included_file_loads() {
     fs::write(&included, &line).expect("a file");
     let include = included.display().to_string();
     let doctor = Doctor::of(&server);
-    // A pattern finds it, too.
+    // The file is also found through a pattern.
     for include in [&include, &include.replace("uded", "*")] {
         let settings = Server::builder().without_module();
-        server.restart_with(|_| settings.config("include", include));
+        server.restart_changed(|_| settings.config("include", include));
         doctor.looks().one("files", "warning").says("included.conf");
     }
     cmd!(server.connection(), "CONFIG", "REWRITE").okay();
@@ -135,7 +135,7 @@ fn connections_that_are_used_up() {
 fn a_limit_of_open_files_that_lowers_maxclients() {
     let mut server = healthy().start();
     let program = starter(&server, "ulimit -n 1024");
-    server.restart_with(|settings| settings.program(&program));
+    server.restart_changed(|settings| settings.program(&program));
     let doctor = Doctor::of(&server);
     let finding = doctor.looks().one("waiters-connections", "warning");
     let finding = finding.says("maxclients 992").says("open files");
@@ -145,7 +145,7 @@ fn a_limit_of_open_files_that_lowers_maxclients() {
     let lines = finding.lines("conf").into_iter();
     let mut most = lines.filter_map(|line| line.strip_prefix("maxclients "));
     let most = most.next().expect("a line").to_owned();
-    server.restart_with(|settings| settings.config("maxclients", &most));
+    server.restart_with("maxclients", &most);
     doctor.gone("waiters-connections");
 }
 
@@ -171,7 +171,7 @@ fn a_module_that_is_not_loaded() {
     let finding = doctor.looks().one("module", "error");
     let line = "loadmodule /usr/local/lib/redis/modules/libredis_lock.so";
     assert_eq!(finding.lines("conf"), [line]);
-    server.restart_with(Builder::with_module);
+    server.restart_changed(Builder::with_module);
     doctor.gone("module");
     let server = bare(Server::builder())
         .config("rename-command", "DEL OTHER")

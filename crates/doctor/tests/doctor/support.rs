@@ -1,4 +1,4 @@
-//! The program, run on servers, and its report.
+//! Runs the program on servers, and reads its report.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,10 +9,10 @@ use std::process::{Command, Output};
 use std::time::Duration;
 use testbed::{Builder, Expect, Server, module, run, within};
 
-/// How long servers may take to notice, or to recover.
+/// How long servers may take to notice a problem, or to recover.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// A server with settings of which there is nothing to say.
+/// A server with settings that cause no findings.
 pub(crate) fn sound(builder: Builder) -> Builder {
     builder
         .config("appendonly", "yes")
@@ -22,7 +22,7 @@ pub(crate) fn sound(builder: Builder) -> Builder {
         .config("enable-module-command", "yes")
 }
 
-/// A server on which there is nothing to find.
+/// A server without findings.
 pub(crate) fn healthy() -> Builder {
     sound(Server::builder())
 }
@@ -52,7 +52,7 @@ pub(crate) fn program(words: &[String]) -> Output {
     command.args(words).output().expect("the program starts")
 }
 
-/// The program with these arguments, run anew for each look.
+/// The program with these arguments, which runs again for each question.
 pub(crate) struct Doctor(Vec<String>);
 
 /// The output of one run.
@@ -110,7 +110,7 @@ impl Doctor {
         report
     }
 
-    /// Demands that the check has nothing bad to say any more, soon.
+    /// Checks that the check soon finds nothing any more.
     #[track_caller]
     pub(crate) fn gone(&self, check: &str) {
         let is_gone = || {
@@ -120,7 +120,7 @@ impl Doctor {
         within(PATIENCE, is_gone, &format!("{check} to be fixed"));
     }
 
-    /// The first error or warning of a check, which may take a while to show, and has this in its text.
+    /// Waits for the first error or warning of a check with this text.
     #[track_caller]
     pub(crate) fn comes(&self, check: &str, part: &str) -> Finding {
         let mut found = None;
@@ -169,13 +169,13 @@ impl Report {
         finding.clone()
     }
 
-    /// Demands that nothing is wrong, and that all was looked at.
+    /// Checks that nothing is wrong, and that everything was checked.
     #[track_caller]
     pub(crate) fn fine(&self) {
         assert_eq!(self.exit, 0, "{self:?}");
     }
 
-    /// Demands that a server could not be reached.
+    /// Checks that a server could not be reached.
     #[track_caller]
     pub(crate) fn misses_a_server(&self) {
         assert_eq!(self.said("reach").severity, "not-checked", "{self:?}");
@@ -183,25 +183,25 @@ impl Report {
 }
 
 impl Finding {
-    /// Demands that this is in its text.
+    /// Checks that the text of the finding contains this.
     #[track_caller]
     pub(crate) fn says(self, part: &str) -> Self {
         assert!(self.seen.contains(part), "{part}: {self:?}");
         self
     }
 
-    /// Its lines of a kind.
+    /// The fixes of a kind.
     pub(crate) fn lines(&self, kind: &str) -> Vec<&str> {
         let lines = self.fix.iter().filter(|fix| fix.kind == kind);
         lines.map(|fix| fix.line.as_str()).collect()
     }
 
-    /// The first of them.
+    /// The first fix of a kind.
     pub(crate) fn line(&self, kind: &str) -> Option<&str> {
         self.lines(kind).first().copied()
     }
 
-    /// Types all commands of it.
+    /// Runs all commands of the finding.
     #[track_caller]
     pub(crate) fn run_all(&self, server: &Server) {
         let mut c = server.connection();
@@ -210,7 +210,7 @@ impl Finding {
         }
     }
 
-    /// Types the first of its commands.
+    /// Runs the first command of the finding.
     #[track_caller]
     pub(crate) fn run_first(&self, server: &Server) {
         let line = self.line("run").expect("a command");
@@ -244,7 +244,7 @@ pub(crate) fn each_is_found_and_fixed<const COUNT: usize>(faults: [&str; COUNT])
         let Some((name, value)) = finding.line("conf").and_then(|line| line.split_once(' ')) else {
             continue;
         };
-        server.restart_with(|_| settings().config(name, value));
+        server.restart_changed(|_| settings().config(name, value));
         let again = Doctor::of(&server).looks().bad(check);
         assert!(again.is_empty(), "{fault}, with {name} {value}: {again:?}");
     }

@@ -1,11 +1,11 @@
-//! How it comes to a server, what it does with few rights, and the users that it judges.
+//! How the doctor connects to a server, what it does with few rights, and the users that it judges.
 
 use crate::support::{Doctor, each_is_found_and_fixed, healthy, program};
 use testbed::{Expect, cluster, cmd, run, tls, users};
 
 const PAGE: &str = include_str!("../../../../docs/doctor.md");
 
-/// The rule by which the manual makes the doctor's user.
+/// The rule for the doctor's user in the manual.
 pub(crate) fn rule() -> &'static str {
     let mut lines = PAGE.lines();
     lines
@@ -34,9 +34,9 @@ fn the_user_of_the_manual_sees_everything_and_changes_nothing() {
     assert!(refused.is_empty(), "{refused:?}");
 }
 
-/// Each refusal names the rule that would lift it, until nothing is left.
+/// Each refusal names the rule that would allow the command. In the end no refusal is left.
 #[test]
-fn a_login_with_no_rights_is_told_which_it_lacks() {
+fn a_login_without_rights_learns_which_rights_it_lacks() {
     let (server, mut c) = healthy().started();
     run(&mut c, "ACL SETUSER default >secret").okay();
     run(&mut c, "ACL SETUSER nobody on >secret resetkeys -@all").okay();
@@ -56,7 +56,7 @@ fn a_login_with_no_rights_is_told_which_it_lacks() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_ends_with_3() {
+fn servers_that_cannot_be_checked_end_with_exit_code_3() {
     let mut server = healthy().start();
     run(&mut server.connection(), "ACL SETUSER default >secret").okay();
     assert_eq!(Doctor::of(&server).looks().exit, 3);
@@ -70,7 +70,7 @@ fn what_cannot_be_looked_at_ends_with_3() {
 }
 
 #[test]
-fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
+fn tls_and_a_cluster_whose_nodes_do_not_use_it() {
     let keeper = healthy().start();
     let Some(port) = tls::certificates(keeper.dir()).then(testbed::server::Port::free) else {
         println!("left out: no openssl");
@@ -93,9 +93,9 @@ fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
     let doctor = bare.with(&["--cacert", &authority, "--cert", &cert, "--key", &key]);
     let finding = doctor.comes("tls", "tls-cluster no");
     let (name, value) = finding.lines("conf")[0].split_once(' ').expect("a line");
-    server.restart_with(|settings| settings.config(name, value));
+    server.restart_with(name, value);
     doctor.gone("tls");
-    // A certificate that nobody vouches for, unless any is accepted.
+    // The certificate has no known authority, so it works only if any certificate is accepted.
     assert_eq!(bare.looks().exit, 3);
     let any = Doctor::at(&format!("{url}/#insecure"));
     let any = any.with(&["--cert", &cert, "--key", &key]);
@@ -105,7 +105,7 @@ fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
 #[test]
 fn users_who_cannot_release_what_they_acquire() {
     each_is_found_and_fixed([
-        // Every user who takes locks is checked, named or not.
+        // Every user who may acquire locks is checked, whether named or not.
         "rights error: ; ACL SETUSER app on >secret ~lock:* +ping +lock.acquire +lock.renew",
         "rights error: ; ACL SETUSER app on >secret ~lock:* +@all -lock.session|poll",
         "rights error --user app: ",
@@ -115,7 +115,7 @@ fn users_who_cannot_release_what_they_acquire() {
 }
 
 #[test]
-fn the_manuals_application_may_do_what_it_takes_and_is_told_what_more_it_could() {
+fn the_manuals_user_has_the_needed_rights_and_sees_the_optional_ones() {
     let (server, mut c) = healthy().started();
     for rule in users::rules("application") {
         run(&mut c, rule).okay();

@@ -35,7 +35,7 @@ pub(super) fn source_as(server: &Server, name: &str) -> Source {
 }
 
 #[test]
-fn one_server_from_the_tables_to_a_freed_lock() {
+fn one_server_is_shown_from_the_tables_to_a_freed_lock() {
     let (server, mut c) = started();
     cmd!(c, "SET", "no-lock", 1).okay();
     cmd!(c, "LOCK.ACQUIRE", "old", "billing:host-1:7:a", "EX", 60).grant();
@@ -89,7 +89,7 @@ fn one_server_from_the_tables_to_a_freed_lock() {
 }
 
 #[test]
-fn an_order_that_comes_too_late_does_nothing() {
+fn a_late_order_does_nothing() {
     let (server, mut c) = started();
     cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
     let mut waiter = wait(&server, "k b EX 60 BLOCK 0");
@@ -101,7 +101,7 @@ fn an_order_that_comes_too_late_does_nothing() {
     screen.type_in("y");
     screen.shows(["no longer waits: nothing was done"]);
     assert_eq!(cmd!(*waiter, "PING").text(), "PONG");
-    // Nor is the next grant freed in the place of an ended one.
+    // The next grant is not freed in place of an ended one either.
     screen.press(KeyCode::Esc);
     screen.type_in("uy");
     screen.shows(["that grant has ended: nothing was done"]);
@@ -136,7 +136,7 @@ fn a_server_that_stops_and_restarts_is_shown_again() {
     cmd!(server.connection(), "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
     let seen = || source.read().servers[0].locks.len() == 1;
     eventually(seen, "the lock to be seen");
-    server.restart_with(Builder::without_module);
+    server.restart_changed(Builder::without_module);
     let error = source.read().servers.remove(0).error.unwrap_or_default();
     assert!(!error.is_empty());
 }
