@@ -2,10 +2,10 @@ package io.github.redislock.state;
 
 import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** One acquire: first a wait, then a grant, then its release; and the rules of what is held. */
@@ -89,15 +89,8 @@ public final class Claim {
 
     /** A command of these words, in which a list stands for several. */
     static String[] words(Object... words) {
-        List<String> all = new ArrayList<>(words.length + 4);
-        for (Object word : words) {
-            if (word instanceof List<?> more) {
-                more.forEach(one -> all.add(one.toString()));
-            } else {
-                all.add(word.toString());
-            }
-        }
-        return all.toArray(String[]::new);
+        return Stream.of(words).flatMap(word -> word instanceof List<?> more ? more.stream() : Stream.of(word))
+                .map(Object::toString).toArray(String[]::new);
     }
 
     /** Asks for the lock. HOLDS 1 makes it safe to repeat. */
@@ -161,7 +154,7 @@ public final class Claim {
 
     /** Begins a call about the grant; null if that has ended. */
     private @Nullable Call call(String[] command, Function<Call.Answer, Fault> apply) {
-        return phase == Phase.ENDED ? null : state.call(name, command, apply);
+        return phase == Phase.ENDED ? null : state.call(this, command, apply);
     }
 
     /** Asks whether the grant stands. */
@@ -222,18 +215,14 @@ public final class Claim {
 
     /** Applies the last reply to a check, a re-entry, a renewal or a raise, which changes the token. */
     private Fault confirmed(Call.Answer answer) {
-        if (answer.fault().isSent()) {
-            renounceOwner.run();
-        }
         if (answer.fault().isGone()) {
             gone(answer.fault());
         } else if (answer.isGrant() && phase == Phase.HELD) {
             token = answer.token();
             lease = answer.lease();
             sure = Math.max(sure, answer.sent() + lease);
-            String reported = state.lossOf(name, token); // before this reply named the token
-            if (reported != null) {
-                lose(reported);
+            if (state.lossOf(name, token) != null) { // which was reported before this reply named the token
+                gone(answer.fault());
             }
         }
         return phase == Phase.ENDED ? fault : answer.fault().at(node.address);
@@ -261,9 +250,6 @@ public final class Claim {
 
     private Fault released(long left, Call.Answer answer) {
         Fault failure = answer.fault();
-        if (answer.wasOpen() || failure.isSent()) {
-            renounceOwner.run();
-        }
         boolean isDone = left == 0 && answer.wasOpen() && state.lossOf(name, token) == null;
         if (failure.isGone() && !isDone) {
             gone(failure);
@@ -313,11 +299,13 @@ public final class Claim {
     /** Applies the answer to the RENEW of a grant that was not in this session; 0: that was looked for. */
     Fault moved(long session, Call.Answer answer) {
         Node to = answer.from();
-        String reported = state.lossOf(name, token);
+        boolean isLost = answer.fault().isGone() || answer.isGrant() && state.lossOf(name, token) != null;
         if (phase != Phase.HELD || session == 0 && doubt == null || session != 0 && !to.grants.contains(this)) {
             return answer.fault(); // nothing is to be moved any more
         }
-        if (answer.isGrant() && reported == null) {
+        if (isLost || !answer.isGrant() && "deleted".equals(doubt)) {
+            gone(answer.fault());
+        } else if (answer.isGrant()) {
             this.session = session;
             doubt = null;
             if (answer.sent() > from) { // no other RENEW was under way
@@ -326,8 +314,6 @@ public final class Claim {
             }
             moveTo(to);
             to.isOutside |= session == 0;
-        } else if (answer.isGrant() || answer.fault().isGone() || "deleted".equals(doubt)) {
-            gone(answer.fault());
         } else if (session != 0 && state.isCluster && answer.fault().redirects()) {
             doubt("moved");
         } else { // it is asked for again

@@ -71,15 +71,14 @@ public final class Node {
         return List.of(session, left);
     }
 
-    /** The claims that depend on the session, in the order of asking. */
+    /** Its waits, and its grants that are held, in the order of asking. */
     public List<Claim> claims() {
-        return state.claims.values().stream().filter(it -> it.node == this)
-                .filter(it -> it.phase == Claim.Phase.IN_LINE || grants.contains(it)).toList();
+        return state.claims.values().stream().filter(claim -> claim.node == this).toList();
     }
 
     /** Whether nothing depends on the session. */
     public boolean isIdle() {
-        return state.claims.values().stream().noneMatch(it -> it.node == this && !(it.isFixed && it.isHandedOver))
+        return claims().stream().allMatch(claim -> claim.isFixed && claim.isHandedOver)
                 && state.unfinished.values().stream().noneMatch(how -> how.node() == this)
                 && left == 0 && state.calls.isEmpty();
     }
@@ -101,7 +100,7 @@ public final class Node {
     }
 
     private Fault opened(Call.Answer answer) {
-        if (Reply.number(answer.reply().value()) != 0) {
+        if (answer.fault() == Fault.NONE) {
             opened(Reply.number(answer.reply().value()));
         }
         return answer.fault();
@@ -119,7 +118,7 @@ public final class Node {
     }
 
     private void wakeWaits() {
-        state.claims.values().stream().filter(it -> it.node == this && it.isWaiting()).forEach(state::wake);
+        claims().stream().filter(Claim::isWaiting).forEach(state::wake);
     }
 
     /** Forgets the session. The leases of its grants run on. */
@@ -171,22 +170,11 @@ public final class Node {
     /** Moves the grants to this session, and then asks for the places that went with an earlier one, in their order. */
     private void move(List<Call> due) {
         long to = session;
-        List<Call> waits = new ArrayList<>();
-        for (Claim claim : claims()) {
-            if (claim.session == to || claim.doubt != null) {
-                continue;
-            }
-            if (claim.phase == Claim.Phase.HELD) {
-                due.add(new Call(claim.renewCommand("SESSION", to), answer -> claim.moved(to, answer)));
-            } else if (claim.end > state.at) {
-                Call again = state.acquire(claim);
-                waits.add(new Call(again.command(), answer -> {
-                    isOutside |= answer.fault() != Fault.NONE;
-                    return again.apply().apply(answer);
-                }));
-            }
-        }
-        due.addAll(waits);
+        List<Claim> outside = claims().stream().filter(claim -> claim.session != to && claim.doubt == null).toList();
+        outside.stream().filter(grants::contains)
+                .forEach(grant -> due.add(new Call(grant.renewCommand("SESSION", to), answer -> grant.moved(to, answer))));
+        outside.stream().filter(wait -> wait.phase == Claim.Phase.IN_LINE && wait.end > state.at)
+                .forEach(wait -> due.add(state.acquire(wait)));
     }
 
     /** Releases the grants of the session that nobody knows, and nobody called about meanwhile. */

@@ -91,7 +91,7 @@ final class Rig {
 
     /** Registers a call in the name of an owner. */
     Call begin(String key) {
-        return state.call(new Claim.Name(key, "o"), new String[0], answer -> Fault.NONE);
+        return state.call(claim(key, 0), new String[0], answer -> Fault.NONE);
     }
 
     /** Applies the answer to a call that was sent at this time. */

@@ -43,7 +43,7 @@ class WaitsTest {
     @Test
     void aTaskContinuesWithAFreshOwner() {
         Map<String, BiConsumer<Rig, Claim>> endings = Map.of(
-                "no reply", (rig, claim) -> rig.answered(claim, NO_REPLY),
+                "no reply", (rig, claim) -> rig.end(rig.state.acquire(claim), 100_000, NO_REPLY),
                 "given up", (rig, claim) -> {
                     rig.answered(claim, number(0)).end(rig.state.giveUp(claim), 100_000, number(0));
                 },
