@@ -28,7 +28,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Grant implements AutoCloseable {
     final Claim claim;
-    private final Core core;
+    final Core core;
     private final Object turn = new Object(); // of the calls about the grant
     private final CompletableFuture<LockLostException> loss = new CompletableFuture<>();
     private long taken;
@@ -85,9 +85,8 @@ public final class Grant implements AutoCloseable {
 
     /** Ends it at its maximum time, or at the end of a fixed lease. */
     private void end() {
-        if (send(() -> claim.end(most), core.end()) == null) {
-            endLater();
-        }
+        send(() -> claim.end(most), core.end());
+        endLater(); // it may have been extended
     }
 
     /** Asks for it where its key is now: a node of the cluster has deleted or redirected it. */
@@ -97,11 +96,11 @@ public final class Grant implements AutoCloseable {
                 .forEach(loop -> core.update(loop::need)); // its session takes the grant in
     }
 
-    /** Makes a call in its owner's name until this time. Returns why it has failed; null: there is none to make. */
-    private @Nullable Fault send(Supplier<@Nullable Call> begin, long end) {
+    /** Makes a call in its owner's name until this time. Returns why it has failed, or {@link Fault#NONE}. */
+    private Fault send(Supplier<@Nullable Call> begin, long end) {
         Call call = core.atomically(begin);
         if (call == null) {
-            return null;
+            return claim.fault; // it has ended
         }
         Call.Answer answer = new Route(core, key(), null).call(end, call.command());
         return core.atomically(() -> call.apply().apply(answer));
@@ -110,8 +109,7 @@ public final class Grant implements AutoCloseable {
     /** Makes a call of the user about the grant. Returns why it has failed, or {@link Fault#NONE}. */
     private Fault call(Supplier<@Nullable Call> begin) {
         synchronized (turn) {
-            Fault fault = send(begin, core.end());
-            return fault != null ? fault : core.atomically(() -> claim.fault);
+            return send(begin, core.end());
         }
     }
 
@@ -260,7 +258,7 @@ public final class Grant implements AutoCloseable {
      * @throws LockMisuseException if it was released already
      */
     public void release() {
-        Core.observed(core.settings.observer(), LockObserver::released, key(), taken, () -> {
+        Core.observed((held, error) -> core.settings.observer().released(key(), held, error), taken, () -> {
             require("release", call(claim::release));
             return this;
         });

@@ -24,7 +24,7 @@ public final class Locks implements AutoCloseable {
     /** What a {@link Locks} was made with; times in nanoseconds. */
     record Settings(String service, String prefix, long lease, long silence, long reply, LockObserver observer) {}
 
-    private final Core core;
+    final Core core;
 
     private Locks(Core core) {
         this.core = core;
@@ -63,12 +63,6 @@ public final class Locks implements AutoCloseable {
     @Override
     public void close() {
         core.close();
-    }
-
-    /** For tests: whether nothing is kept of any lock. */
-    boolean isIdle() {
-        return core.timer.getQueue().isEmpty()
-                && core.atomically(() -> core.loops.values().stream().allMatch(loop -> loop.node.isIdle()));
     }
 
     /**

@@ -51,12 +51,11 @@ final class Loop implements Runnable {
         }
     }
 
-    /** Waits for the end of its thread, and closes the connection. */
+    /** Waits until this time for the end of its thread, and closes the connection. */
     void end(long until) {
-        Thread running = core.atomically(() -> thread);
-        if (running != null) {
-            LockSupport.unpark(running);
-            Core.join(running, until - Core.now());
+        while (core.atomically(this::isRunning) && Core.now() < until) {
+            LockSupport.unpark(thread);
+            Core.pause(TimeUnit.MILLISECONDS.toNanos(1));
         }
         connection.close();
     }
