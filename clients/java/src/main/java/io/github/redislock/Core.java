@@ -43,7 +43,7 @@ final class Core {
     final Locks.Settings settings;
     final LockServer server;
     final State state;
-    final Threads threads = new Threads(this);
+    final Map<Thread, Task> threads = new ConcurrentHashMap<>(); // of those that hold a ThreadLock
     final Map<ServerNode, Loop> loops = new ConcurrentHashMap<>();
     final ScheduledThreadPoolExecutor timer;
     private final ThreadPoolExecutor background;
@@ -91,8 +91,14 @@ final class Core {
         background.execute(() -> logged(work));
     }
 
-    void warn(String text) {
-        elsewhere(() -> LOG.log(System.Logger.Level.WARNING, text));
+    /** Warns of threads that have ended without unlock: nobody else can unlock what they hold. */
+    void warnOfEndedThreads() {
+        threads.forEach((thread, task) -> {
+            if (!thread.isAlive() && threads.remove(thread) != null) {
+                elsewhere(() -> LOG.log(System.Logger.Level.WARNING, "the thread " + thread.getName()
+                        + " has ended without unlock of " + task.keys() + ", which stays held until this client is closed"));
+            }
+        });
     }
 
     private String process() {

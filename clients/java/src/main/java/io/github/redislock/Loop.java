@@ -63,6 +63,7 @@ final class Loop implements Runnable {
     @Override
     public void run() {
         Pauses pauses = new Pauses();
+        long looked = 0;
         for (;;) {
             long began = Core.now();
             isNeeded = false;
@@ -70,7 +71,10 @@ final class Loop implements Runnable {
             if (fault != Fault.NONE) {
                 connection.close();
             }
-            core.threads.warnOfEnded();
+            if (began > looked + core.settings.reply()) {
+                looked = began;
+                core.warnOfEndedThreads();
+            }
             boolean isFine = fault == Fault.NONE && !isDown && !core.state.isClosed;
             if (!isFine && core.atomically(() -> ends(began, fault))) {
                 return;
