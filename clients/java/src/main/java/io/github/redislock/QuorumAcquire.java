@@ -4,11 +4,13 @@ import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
 import java.util.List;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 import java.util.function.Predicate;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -129,31 +131,19 @@ final class QuorumAcquire {
 
     /** Why the acquire fails: because it would not do better later, or its time is over. */
     private @Nullable LockException failure(boolean isOver) {
-        StringBuilder cause = new StringBuilder("no majority of the servers");
-        int answers = 0;
-        int refusals = 0;
-        Kind kind = Kind.UNAVAILABLE;
-        for (Vote vote : votes) {
-            Throwable error = vote.error;
-            if (error != null) {
-                cause.append("; server ").append(votes.indexOf(vote) + 1).append(": ").append(error.getMessage());
-            }
-            Kind of = error == null ? null : LockException.kindOf(error);
-            if (vote.isInLine || of == Kind.BUSY || of == null && !vote.isOpen()) {
-                answers++;
-            } else if (of != null && of != Kind.UNAVAILABLE && of != Kind.LOST) { // the same again
-                refusals++;
-                kind = of;
-            }
-        }
+        List<Kind> refusals = votes.stream().map(Vote::kind)
+                .filter(kind -> !Set.of(Kind.BUSY, Kind.LOST, Kind.UNAVAILABLE).contains(kind)).toList();
         boolean differs = isMajority(Vote::isGranted) && count(vote -> vote.refused != 0) > 0;
-        if (votes.size() - refusals >= quorum.majority) {
-            if (!differs && !isOver) {
-                return null;
-            }
-            kind = differs ? Kind.REFUSED : answers >= quorum.majority ? Kind.BUSY : Kind.UNAVAILABLE;
+        boolean isRefused = votes.size() - refusals.size() < quorum.majority;
+        if (!isRefused && !differs && !isOver) {
+            return null;
         }
-        return LockException.of("acquire", lock.fullKey(), Fault.of(kind, cause.toString()));
+        Kind kind = isRefused ? refusals.get(0) : differs ? Kind.REFUSED
+                : isMajority(vote -> vote.kind() == Kind.BUSY) ? Kind.BUSY : Kind.UNAVAILABLE;
+        String causes = votes.stream().filter(vote -> vote.error != null)
+                .map(vote -> "; server " + (votes.indexOf(vote) + 1) + ": " + vote.error.getMessage())
+                .collect(Collectors.joining());
+        return LockException.of("acquire", lock.fullKey(), Fault.of(kind, "no majority of the servers" + causes));
     }
 
     /** Makes a call in the background, and applies its outcome: a result or an error. */
@@ -288,7 +278,8 @@ final class QuorumAcquire {
                 vote.isRaised = true;
             } else {
                 vote.refused = token;
-                vote.error = new LockUnavailableException("its clock is behind that of another server");
+                vote.error = LockException.of("raise", lock.fullKey(),
+                        Fault.of(Kind.UNAVAILABLE, "its clock is behind that of another server"));
             }
         });
     }

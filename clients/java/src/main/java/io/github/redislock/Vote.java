@@ -1,5 +1,6 @@
 package io.github.redislock;
 
+import io.github.redislock.spi.Kind;
 import org.jspecify.annotations.Nullable;
 
 /** What an acquire has got of one server. */
@@ -47,6 +48,12 @@ final class Vote {
     /** Whether an answer is to come soon. */
     boolean isOpen() {
         return isRaising || asking != null && !isInLine;
+    }
+
+    /** What it comes to: busy if the server has granted the lock, or lets wait. */
+    Kind kind() {
+        boolean isBusy = isInLine || error == null && !isOpen();
+        return isBusy ? Kind.BUSY : error == null ? Kind.UNAVAILABLE : LockException.kindOf(error);
     }
 
     boolean isDown() {
