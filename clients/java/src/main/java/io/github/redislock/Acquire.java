@@ -92,7 +92,7 @@ final class Acquire {
             long rest = step.rest();
             if (call != null) {
                 long limit = Math.min(claim.limit, claim.last - Core.now());
-                Call.Answer answer = to.send(limit, call.command());
+                Call.Answer answer = to.send(limit, call.command(), false);
                 Fault fault = core.atomically(() -> call.apply().apply(answer));
                 if (!fault.isPassing()) {
                     continue;

@@ -33,7 +33,6 @@ public final class Grant implements AutoCloseable {
     private final CompletableFuture<LockLostException> loss = new CompletableFuture<>();
     private long taken;
     private long most = Long.MAX_VALUE; // its end, by atMost
-    private boolean isTimed;
     private boolean isClosed; // of the turn
     private @Nullable ScheduledFuture<?> ender; // of the mutex
 
@@ -61,7 +60,6 @@ public final class Grant implements AutoCloseable {
     /** Follows the hand-over. */
     void start(RedisLock.Terms terms) {
         taken = Core.now();
-        isTimed = terms.isFixed() || terms.atMost() > 0;
         most = terms.atMost() > 0 ? taken + terms.atMost() : most;
         if (terms.onLost() != null) {
             onLost(terms.onLost());
@@ -72,7 +70,7 @@ public final class Grant implements AutoCloseable {
 
     /** Has its end looked at in time, if it is to end by time. A closed client has no timer. */
     private void endLater() {
-        if (isTimed) {
+        if (claim.isFixed || most != Long.MAX_VALUE) {
             core.update(() -> {
                 if (ender != null) {
                     ender.cancel(false);

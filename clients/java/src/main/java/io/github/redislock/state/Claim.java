@@ -16,9 +16,7 @@ public final class Claim {
     /** The phases of a claim. A grant that is held is unsure if its time has passed. A claim that has ended has a fault. */
     public enum Phase { ASKED, IN_LINE, HELD, ENDED }
 
-    /** The end of a wait without a limit. */
-    static final long FAR = 1L << 61;
-    private static final long TEN_YEARS = TimeUnit.DAYS.toNanos(3650); // the longest time that the server takes
+    private static final long FAR = 1L << 61; // a time without a limit
 
     /** The key and the owner. */
     public final Name name;
@@ -60,7 +58,7 @@ public final class Claim {
 
     final long end; // of the caller's time
     private final State state;
-    private final boolean queues;
+    private final long wait;
     boolean isOpen; // an acquire had no reply: the server may still carry it out
     long endedAt = Long.MIN_VALUE; // when its session reported the end of a place with a passing error
     long sure; // see sure()
@@ -70,13 +68,13 @@ public final class Claim {
     /** A claim that waits for this long from now on. 0: it does not wait; below 0: without a limit. */
     public Claim(Name name, List<String> mode, long lease, long wait, Node node) {
         state = node.state;
-        long time = wait < 0 || wait > FAR - state.at - state.reply ? FAR - state.at - state.reply : wait;
+        long time = wait < 0 ? FAR : wait;
         long asking = Math.max(time, state.reply);
         this.name = name;
         this.mode = mode;
         this.lease = lease;
         this.node = node;
-        queues = wait != 0;
+        this.wait = wait;
         limit = Math.min(state.reply, asking / 2);
         end = state.at + time;
         askedEnd = state.at + asking;
@@ -99,9 +97,9 @@ public final class Claim {
         if (adopted != 0) {
             return words("LOCK.RENEW", name.key, name.owner, "PX", time, "SESSION", session, "TOKEN", adopted);
         }
-        long rest = last == FAR ? 0 : Math.max(1, TimeUnit.NANOSECONDS.toMillis(Math.min(end - state.at, TEN_YEARS)));
+        long rest = wait < 0 ? 0 : Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - state.at)); // 0: without a limit
         return words("LOCK.ACQUIRE", name.key, name.owner, mode, "PX", time, "HOLDS", 1, "SESSION", session,
-                queues ? List.of("QUEUE", rest) : List.of());
+                wait == 0 ? List.of() : List.of("QUEUE", rest));
     }
 
     /**

@@ -183,10 +183,8 @@ public final class Node {
         for (Object row : Reply.list(answer.reply().value())) {
             Map<String, @Nullable Object> parts = Reply.fields(row);
             Claim.Name name = new Claim.Name(String.valueOf(parts.get("key")), String.valueOf(parts.get("owner")));
-            long token = Reply.number(parts.get("token"));
-            boolean isKnown = state.claims.containsKey(name) || state.unfinished.containsKey(new State.Release(name, token));
-            if (!isKnown && !called.contains(name) && !state.calls.containsKey(name)) {
-                state.finishLater(this, name, token);
+            if (!state.claims.containsKey(name) && !called.contains(name) && !state.calls.containsKey(name)) {
+                state.finishLater(this, name, Reply.number(parts.get("token")));
             }
         }
         return answer.fault();

@@ -247,7 +247,7 @@ public final class State {
     String[] finishLater(Node node, Claim.Name name, long token) {
         String[] command = Claim.words("LOCK.RELEASE", name.key(), name.owner(), "ALL",
                 token != 0 ? List.of("TOKEN", token) : List.of());
-        unfinished.put(new Release(name, token), new Unfinished(node, command));
+        unfinished.putIfAbsent(new Release(name, token), new Unfinished(node, command));
         return command;
     }
 

@@ -200,7 +200,7 @@ class WaitsTest {
         }
         Claim forever = rig.claim("k", -1);
         assertTrue(String.join(" ", forever.acquireCommand(7)).endsWith("QUEUE 0"));
-        assertEquals(Claim.FAR, forever.last);
+        assertTrue(forever.last > 1L << 60);
     }
 
     /** The cancel is an unfinished release until it is answered. A wait without a call needs none. */
