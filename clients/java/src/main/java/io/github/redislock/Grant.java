@@ -50,13 +50,6 @@ public final class Grant implements AutoCloseable {
         };
     }
 
-    static long lease(Duration time) {
-        if (time.toMillis() < 1) {
-            throw LockException.misuse("a lease must be at least 1 millisecond");
-        }
-        return time.toNanos();
-    }
-
     /** Follows the hand-over. */
     void start(RedisLock.Terms terms) {
         taken = Core.now();
@@ -216,10 +209,7 @@ public final class Grant implements AutoCloseable {
      * @throws LockMisuseException if the lease is below 1 s (fixed: below 1 ms), or the grant was released
      */
     public void extend(Duration lease) {
-        if (!claim.isFixed && lease.toMillis() < 1000) {
-            throw LockException.misuse("a lease that the session renews must be at least 1 second");
-        }
-        renew("extend", lease(lease), claim.isFixed);
+        renew("extend", Lockable.atLeast(claim.isFixed ? 1 : 1000, lease), claim.isFixed);
     }
 
     /**
@@ -234,7 +224,7 @@ public final class Grant implements AutoCloseable {
         if (holds() > 1) {
             throw LockException.misuse(key() + " is held more than once");
         }
-        renew("detach", lease(lease), true);
+        renew("detach", Lockable.atLeast(1, lease), true);
         core.update(claim::letGo);
     }
 

@@ -2,10 +2,10 @@ package io.github.redislock.state;
 
 import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** One acquire: first a wait, then a grant, then its release; and the rules of what is held. */
@@ -87,8 +87,13 @@ public final class Claim {
 
     /** A command of these words, in which a list stands for several. */
     static String[] words(Object... words) {
-        return Stream.of(words).flatMap(word -> word instanceof List<?> more ? more.stream() : Stream.of(word))
-                .map(Object::toString).toArray(String[]::new);
+        List<String> all = new ArrayList<>();
+        for (Object word : words) {
+            for (Object one : word instanceof List<?> more ? more : List.of(word)) {
+                all.add(one.toString());
+            }
+        }
+        return all.toArray(String[]::new);
     }
 
     /** Asks for the lock. HOLDS 1 makes it safe to repeat. */
