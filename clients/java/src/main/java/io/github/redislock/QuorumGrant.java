@@ -34,7 +34,7 @@ public final class QuorumGrant implements AutoCloseable {
     // Of the monitor.
     final Set<Grant> parts = new LinkedHashSet<>(); // that are not lost
     private final List<String> losses = new ArrayList<>();
-    private boolean isReleased;
+    private volatile boolean isReleased;
 
     QuorumGrant(Quorum quorum, String key, long token, @Nullable Consumer<LockLostException> onLost) {
         this.quorum = quorum;
@@ -145,11 +145,7 @@ public final class QuorumGrant implements AutoCloseable {
     /** As {@link #release}, and nothing if it was released. */
     @Override
     public void close() {
-        boolean isOver;
-        synchronized (this) {
-            isOver = isReleased;
-        }
-        if (!isOver) {
+        if (!isReleased) {
             release();
         }
     }

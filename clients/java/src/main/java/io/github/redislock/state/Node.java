@@ -99,22 +99,18 @@ public final class Node {
         return new Round(List.of(new Call(poll, answer -> polled(polled, answer))), state.at, state.reply + block, false);
     }
 
-    private Fault opened(Call.Answer answer) {
+    /** Applies the reply to OPEN, which begins a session. */
+    Fault opened(Call.Answer answer) {
         if (answer.fault() == Fault.NONE) {
-            opened(Reply.number(answer.reply().value()));
+            session = Reply.number(answer.reply().value());
+            isNew = true;
+            seen = 0;
+            excess = -1;
+            fault = Fault.NONE;
+            isOutside = true;
+            wakeWaits();
         }
         return answer.fault();
-    }
-
-    /** Begins a session. */
-    void opened(long id) {
-        session = id;
-        isNew = true;
-        seen = 0;
-        excess = -1;
-        fault = Fault.NONE;
-        isOutside = true;
-        wakeWaits();
     }
 
     private void wakeWaits() {
@@ -197,19 +193,16 @@ public final class Node {
     }
 
     /** Applies the reply to a POLL of this session. Of successive NOSESSION only the first breaks nothing. */
-    private Fault polled(long polled, Call.Answer answer) {
+    Fault polled(long polled, Call.Answer answer) {
         if (answer.fault().is("NOSESSION")) {
             sessionEnded();
             return isNew ? answer.fault() : Fault.NONE;
         }
-        if (answer.fault() == Fault.NONE && session == polled) {
-            polled(answer.sent(), answer.reply().value());
+        if (answer.fault() != Fault.NONE || session != polled) {
+            return answer.fault();
         }
-        return answer.fault();
-    }
-
-    void polled(long sent, @Nullable Object value) {
-        Map<String, @Nullable Object> parts = Reply.fields(value);
+        long sent = answer.sent();
+        Map<String, @Nullable Object> parts = Reply.fields(answer.reply().value());
         long ms = Reply.number(parts.get("sure-ms"));
         long till = sent + (ms >= 0 ? TimeUnit.MILLISECONDS.toNanos(ms) : state.lease);
         for (Object event : Reply.list(parts.get("events"))) {
@@ -228,6 +221,7 @@ public final class Node {
         fault = Fault.NONE;
         isNew = false;
         silent(sent, 0);
+        return Fault.NONE;
     }
 
     private void event(List<@Nullable Object> event, long till) {

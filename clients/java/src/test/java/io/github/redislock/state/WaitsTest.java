@@ -114,12 +114,13 @@ class WaitsTest {
     void eventsAreAppliedOnce() {
         Claim grant = rig.held("k");
         rig.node.seen = 3;
-        Object reply = List.of("sure-ms", 0L, "grants", 1L, "events", List.of(List.of(3L, "lost", "k", "o", 50L, "deleted")));
-        rig.node.polled(rig.state.at, reply);
+        Reply reply = Reply.of(List.of("sure-ms", 0L, "grants", 1L, "events",
+                List.of(List.of(3L, "lost", "k", "o", 50L, "deleted"))));
+        rig.node.polled(7, rig.answer(rig.state.at, reply));
         rig.has(grant, Claim.Phase.HELD, null);
         rig.sessionEnded();
         rig.opened(8);
-        rig.node.polled(rig.state.at, reply);
+        rig.node.polled(8, rig.answer(rig.state.at, reply));
         rig.has(grant, Claim.Phase.ENDED, "deleted");
     }
 
@@ -227,7 +228,7 @@ class WaitsTest {
     @Test
     void aWaitThatMovedToAnotherNode() {
         Node other = new Node(rig.state, "other");
-        other.opened(9);
+        other.opened(rig.answer(rig.state.at, number(9)));
         Claim wait = rig.inLine("k");
         wait.relocate(rig.node);
         wait.node = other;
