@@ -18,8 +18,8 @@ import org.jspecify.annotations.Nullable;
  * that answers. Only the first in that line keeps what it has while it waits for the other servers, so no two callers wait
  * for each other. Where callers disagree about the first server, the end of their turns parts them.
  *
- * <p>The votes are of the monitor: calls run in the background, and each notifies it of its outcome. Each acquire of a
- * server has an owner of its own, so that a late one never counts for another.
+ * <p>The monitor guards the votes. Calls run in the background, and each notifies the monitor of its outcome. Each acquire
+ * of a server has an owner of its own, so that a late one never counts for another.
  */
 final class QuorumAcquire {
     /** How long replies are waited for at least when a majority has answered. */
@@ -59,7 +59,7 @@ final class QuorumAcquire {
         return count(is) >= quorum.majority;
     }
 
-    /** Acquires. What is answered later joins the lock if it has its token, and is given back otherwise. */
+    /** Acquires. A grant that is answered later joins the lock if it has the lock's token, and is given back otherwise. */
     synchronized QuorumGrant run() throws InterruptedException {
         try {
             acquired = acquire();
