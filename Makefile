@@ -1,32 +1,33 @@
-# Short names for what a developer does here; cargo and scripts/ do the work.
-# The marks that a line may have besides its target:
+# Short names for common tasks; cargo and scripts/ do the work.
+# A command line can set these options in addition to its target:
 #   REDIS_SERVER=path  another server for run, cluster, sentinel, test and bench (Redis or Valkey)
-#   PORT=number        the port for run (without it the first free one from 6379), or for top and doctor (6379)
+#   PORT=number        the port for run (by default the first free port from 6379), or for top and doctor (6379)
 #   URL=redis://...    the server, or any node of the cluster, for top and doctor; for doctor also a Sentinel
 #   TOP="..."          options for top: --cacert ca.crt; --every 500; locks --by session
 #   DOCTOR="..."       options for doctor: --user billing; --all; --json
 #   SERVERS="..."      fewer for matrix, fuzz, storm and faults than in scripts/servers.txt: redis-7.0 ...;
-#                      for bench and bench-full: those to run the pairs on, and all else on the first
+#                      for bench and bench-full: the servers for the pairs; all else runs on the first one
+#   SEED=n             repeats the random choices of test, fuzz, storm, faults and quorum, not their timing
 #   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
-#   HOSTILE_CASES=n    how many states and commands of connections fuzz tries (20000); HOSTILE_SEED= repeats
+#   HOSTILE_CASES=n    how many states and commands of connections fuzz tries (20000)
 #   FAULTS="..."        the configurations for faults (aof-always, sentinel, ...), or --some n drawn by the seed;
-#                      FAULTS_SECONDS=n how long on a server (300); FAULTS_SEED= repeats
-#   QUORUM_SECONDS=n   how long quorum works on a server (60); QUORUM_SEED= repeats; SERVERS= for others
+#                      FAULTS_SECONDS=n how long on a server (300)
+#   QUORUM_SECONDS=n   how long quorum runs on a server (60); SERVERS= for other servers
 #   MUTANTS="..."      words of the names of the mutants for mutants (all)
 #   MODEL="..."        for model: short; or --minutes n, the large searches too, each for so long
-#   FORM=short         for matrix, clients, adapters, miri and site: what says most in little time
+#   FORM=short         for matrix, clients, adapters, miri and site: the most useful checks in little time
 #   CHECKERS="..."     fewer for sanitize: address valgrind
-#   STORM_SECONDS=n    how long storm takes on each server (60); STORM_SEED= repeats
-#   FAULTS_SECONDS=n   how long faults take on each server (300); 0: one run of each configuration
+#   STORM_SECONDS=n    how long storm runs on each server (60)
+#   FAULTS_SECONDS=n   how long faults run on each server (300); 0: one run of each configuration
 #   TRIAL="..."        options for trial: --long; --language python; --scenario killed-server
 #   BENCH="..."        options for bench and bench-full: --only pairs; --only sharing,sessions; --only contention
 #                      --only contention --contest rest, contests by a word of their titles
-#                      (bench-full writes a page when all that is on it was measured)
+#                      (bench-full writes a page only if everything on it was measured)
 #   LANGUAGES="..."    fewer for clients, adapters and site: python node go ...
-#   REQUIRE_ALL=1      for clients, adapters and site: what is left out is a failure
-#   JOBS=n             so many languages at once in clients and adapters (1), each with its output at its end
+#   REQUIRE_ALL=1      for clients, adapters and site: fail if anything is skipped
+#   JOBS=n             how many languages clients and adapters run at once (1); each prints its output when it ends
 #   TARGETS="..."      fewer for dist, dist-test and dist-again than in scripts/dist/targets.txt
-#   CONTRACT="..."     words of the tests that dist-test runs on each server (all); none: no Rust is needed
+#   CONTRACT="..."     words of the tests that dist-test runs on each server (all); none: no tests, no Rust needed
 #   SOURCE=folder      for server-suite: the source of a Redis or Valkey; UNITS="unit/expire ..." fewer units
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
@@ -42,6 +43,7 @@ HOSTILE_CASES ?= 20000
 STORM_SECONDS ?= 60
 FAULTS_SECONDS ?= 300
 QUORUM_SECONDS ?= 60
+SEEDED = $(if $(SEED),--seed $(SEED))
 
 MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
@@ -85,7 +87,7 @@ monitoring: setup-server build ## metrics, alert rules and dashboard, checked on
 
 # The examples are run with each client by make clients.
 TESTS = --workspace -E 'not package(examples-rust)'
-# Tests that depend on the server; in full also those of the tools and the client that use it.
+# The tests that depend on the server; in full also the tests of the tools and of the client that use it.
 SERVER_TESTS = kind(test) & package(redis-lock) & not binary(/^(documents|layers|project|switch)$$/)
 TOOL_TESTS = kind(test) & package(/^(redis-lock|redis-lock-doctor|redis-lock-client|faults)$$/)
 
@@ -108,18 +110,16 @@ fuzz-targets:
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(TOOLS)/fuzz.sh
 
 storm: build ## a minute of 200 clients on 20 locks, on the same four servers
-	@$(TOOLS)/matrix.sh $(PROGRAM) faults locks storm \
-		--seconds $(STORM_SECONDS) $(if $(STORM_SEED),--seed $(STORM_SEED))
+	@$(TOOLS)/matrix.sh $(PROGRAM) faults locks storm --seconds $(STORM_SECONDS) $(SEEDED)
 
 faults: build ## clients under kills, cuts, failovers and more, their history checked, on the same four
 	@$(TOOLS)/setup.sh faketime || true # without it the clock is not stepped, which is said
 	@$(TOOLS)/matrix.sh $(PROGRAM) faults locks \
-		--seconds $(FAULTS_SECONDS) $(if $(FAULTS_SEED),--seed $(FAULTS_SEED)) $(FAULTS)
+		--seconds $(FAULTS_SECONDS) $(SEEDED) $(FAULTS)
 
-# On the installed server, unless others are named.
+# Runs on the installed server unless SERVERS names others.
 quorum: $(if $(SERVERS),,setup-server) build ## one lock on five servers under faults, its history checked
-	@$(if $(SERVERS),$(TOOLS)/matrix.sh) $(PROGRAM) faults quorum \
-		--seconds $(QUORUM_SECONDS) $(if $(QUORUM_SEED),--seed $(QUORUM_SEED))
+	@$(if $(SERVERS),$(TOOLS)/matrix.sh) $(PROGRAM) faults quorum --seconds $(QUORUM_SECONDS) $(SEEDED)
 
 mutants: setup-server build ## break the module or a client on purpose: fault runs, tests or the trial must notice each time
 	@$(PROGRAM) faults mutants $(MUTANTS)
@@ -154,7 +154,7 @@ adapters: setup-server build ## the adapters for Spring, Django, NestJS and othe
 trial: setup-server build ## the client of each installed language through the same faults (TRIAL=--long)
 	@$(TOOLS)/trial.sh $(TRIAL)
 
-# Every connection of the longest queue is an open file here.
+# The longest queue needs an open file for each connection.
 BENCHMARK = ulimit -n "$$(ulimit -H -n)"; cargo run --quiet --profile bench --package benchmark --
 CHECK = $(PROGRAM) benchmark
 
@@ -190,7 +190,7 @@ ci: ## what every change must pass, in a fresh clone of HEAD (30 minutes): every
 
 MODULE = $(BUILDING) cargo build --release --package redis-lock --lib
 
-# The module and all else: two profiles, which do not wait for each other.
+# The module and everything else use different profiles, so the two builds run at the same time.
 build-all: setup-build
 	@$(MODULE) & module=$$!; $(BUILDING) cargo build --workspace --all-targets; \
 		built=$$?; wait $$module && exit $$built
@@ -237,7 +237,7 @@ clean: ## remove what was built, fetched and saved
 	cargo clean
 	rm -rf .run .servers fuzz/target fuzz/artifacts
 
-# Everything that a target needs is looked for first, so that one run names all that is missing.
+# Checks for everything that a target needs first, so that one run names everything that is missing.
 setup-build:
 	@$(TOOLS)/setup.sh build
 
@@ -247,6 +247,6 @@ setup-server:
 setup-cli:
 	@$(TOOLS)/setup.sh cli
 
-# Without it the instruction counts are left out, and nothing else.
+# Without valgrind only the instruction counts are skipped.
 setup-counts:
 	@$(TOOLS)/setup.sh valgrind || true

@@ -1,4 +1,4 @@
-# Sourced: an apt of our own, in a folder, that leaves the system's alone. It reads the system's sources.
+# Sourced: a private apt in a folder. It uses the system's package sources but does not change the system.
 
 # own_apt <folder> <deb|deb-src> [architecture]: makes it and fetches the lists; then `apt-get` of it is
 # run by `in_apt <folder> <words...>`, in the folder.

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a command that builds or fetches something. In .ci/run its milliseconds are added to the file BUILD_TIMES, so that
-# the time of a build is told apart from the time of the tests.
+# Runs a command that builds or fetches something. In .ci/run its time in milliseconds is appended to the file
+# BUILD_TIMES, so that the time of builds can be reported separately from the time of tests.
 #
 # usage: [BUILD_TIMES=file] building.sh command...
 [ -n "${BUILD_TIMES:-}" ] || exec "$@"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs .ci/run in a fresh clone of HEAD, target/ci/clone, as CI does. When all has passed, target/ci/passed names the
-# commit. What is not committed would not be seen: then it refuses.
+# Runs .ci/run in a fresh clone of HEAD, target/ci/clone, as CI does. If everything passes, target/ci/passed names the
+# commit. Refuses to run with uncommitted changes, because the clone would not contain them.
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 cd "$root"

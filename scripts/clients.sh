@@ -1,19 +1,19 @@
 #!/bin/sh
-# Runs the tests of the client of every language that is installed, and of the examples that use it; or those of
-# its adapters for frameworks. Names what was left out. clients/LANGUAGE/needs says which programs that takes, one a
-# line. Writes in SQL are tested on SQLite, and on PostgreSQL where that is there or can be installed.
+# Runs the tests of the client of every installed language and of the examples that use it, or the tests of its adapters
+# for frameworks. Names the languages that were skipped. clients/LANGUAGE/needs lists the programs that a language
+# needs, one per line. Writes in SQL are tested on SQLite, and on PostgreSQL if it is installed or can be installed.
 #
 # usage: [REQUIRE_ALL=1] [LANGUAGES="python node ..."] [FORM=short] [JOBS=1] clients.sh [clients|adapters [LANGUAGE]]
-#        short: of each language the tests that say most in little time
-#        JOBS: so many languages at once, of which each prints what it has to say at its end
-#        LANGUAGE: that one, into the folder ROWS; this is how the script calls itself
+#        short: only the most useful tests of each language
+#        JOBS: how many languages to run at once; each prints its output when it ends
+#        LANGUAGE: only this language, with its results in the folder ROWS; this is how the script calls itself
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
 cd "$root"
 what=${1:-clients}
 
-# How many tests passed and failed, by what cargo, pytest, Node, Go, Maven and the tests in shell, PHP and Ruby print.
+# Counts passed and failed tests in the output of cargo, pytest, Node, Go, Maven and the tests in shell, PHP and Ruby.
 count() {
     awk '
         /^test result: / || /^(shell|php|ruby): / { for (i = 2; i <= NF; i++) add($i, $(i - 1)) }
@@ -74,14 +74,14 @@ leave_out() {
 
 "$tools/setup.sh" postgres || leave_out postgres 'what is named above: SQLite alone'
 
-# For all that would build them again.
+# Exported, so that the scripts of the languages do not build them again.
 REDIS_LOCK_MODULE=${REDIS_LOCK_MODULE:-$(module_path)}
 if [ -z "${TESTBED:-}" ]; then
     "$tools/building.sh" cargo build --quiet --workspace --bin testbed
     TESTBED=$(program_path testbed)
 fi
 export REDIS_LOCK_MODULE TESTBED
-# The tests of the examples: they wait more than they work.
+# Run four tests of the examples at once, because they mostly wait.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
 
 languages=
@@ -91,7 +91,7 @@ for needs in clients/*/needs; do
     [ -n "$(scripts_of "$language")" ] || continue
     case " ${LANGUAGES:-$language} " in *" $language "*) ;; *) continue ;; esac
     missing=$(missing_of "$needs")
-    # What these take are packages of Debian.
+    # Debian has packages for the needs of these languages.
     case $language in php | ruby) "$tools/setup.sh" "$language" || missing="$missing what is named above" ;; esac
     if [ -n "$missing" ]; then leave_out "$language" "${missing# }"; else languages="$languages $language"; fi
 done

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs the tests with the module, the core and the tools built to count what is reached, and prints that, a
-# folder a line. Code that only tests need is not counted where it has a file of its own. The counters
-# are mapped onto files (`%c`), so that those of a server that a test kills are not lost.
+# Runs the tests with an instrumented build of the module, the core and the tools, and prints the coverage of each
+# folder. Files that contain only test code are not counted. The counters are mapped to files (`%c`), so that a server
+# that a test kills does not lose its counts.
 #
 # usage: coverage.sh [words for tests.sh...]
 set -eu

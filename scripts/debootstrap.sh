@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes the bare root of a Debian or Ubuntu in a folder, for a test that throws it away. Takes root and debootstrap.
+# Creates a minimal Debian or Ubuntu system in a folder, for a test that deletes it afterwards. Needs root and
+# debootstrap.
 #
 # usage: [MIRROR=url] debootstrap.sh <suite> <folder> [option of debootstrap ...]     suite: bookworm, trixie, noble
 set -eu

@@ -1,18 +1,18 @@
 #!/bin/sh
-# Runs each coverage-guided fuzz target for FUZZ_SECONDS, from the inputs kept in fuzz/corpus/. What
-# is new stays in the ignored folder fuzz/target/found/, and is gone on from in the next run.
-# A stable compiler does: what `cargo fuzz` would turn on is turned on here.
+# Runs each coverage-guided fuzz target for FUZZ_SECONDS, starting from the inputs in fuzz/corpus/. New inputs stay in
+# the ignored folder fuzz/target/found/, and the next run starts from them too. A stable compiler is enough, because
+# this script sets the flags that `cargo fuzz` would set.
 #
-# usage: [FUZZ_SECONDS=30] [FUZZ_TARGETS="arguments ..."] fuzz.sh
+# usage: [FUZZ_SECONDS=30] [SEED=0] [FUZZ_TARGETS="arguments ..."] fuzz.sh
 #        fuzz.sh lint    clippy, in the same build as the runs
-#        fuzz.sh keep    makes fuzz/corpus/ anew, of the few inputs that reach all that is reached
+#        fuzz.sh keep    rebuilds fuzz/corpus/ from the fewest inputs that reach the same code
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 cd "$root"
 
 : "${FUZZ_SECONDS:=30}"
 : "${FUZZ_TARGETS:=$(sed -n 's/^name = "\([a-z_]*\)"$/\1/p' fuzz/Cargo.toml | tr '\n' ' ')}"
-# Short inputs find as much, and can be read.
+# Short inputs find as much and are readable.
 longest=400
 kept=fuzz/corpus
 found=fuzz/target/found
@@ -25,7 +25,7 @@ coverage="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
     -Cllvm-args=-sanitizer-coverage-trace-compares"
 programs=fuzz/target/$host/release
 
-# With --target the flags are for the targets alone, not for build scripts.
+# With --target the flags apply only to the targets, not to build scripts.
 build() {
     verb=$1
     shift
@@ -47,7 +47,7 @@ fuzz() {
     log=$logs/$target
     mkdir -p "$found/$target" "$kept/$target" "$artifacts/$target"
     status=0
-    run "$target" "-max_total_time=$FUZZ_SECONDS" -print_final_stats=1 \
+    run "$target" "-max_total_time=$FUZZ_SECONDS" "-seed=${SEED:-0}" -print_final_stats=1 \
         "$found/$target" "$kept/$target" >"$log" 2>&1 || status=$?
     reached=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
     if [ $status = 0 ] && [ -n "$reached" ]; then
@@ -57,7 +57,7 @@ fuzz() {
         return 0
     fi
     printf '%-18s NOT PASSED\n' "$target"
-    # What libFuzzer tells of its own working is left out.
+    # Leave out libFuzzer's messages about itself.
     grep -vE '^(#[0-9]|INFO:|stat::|WARNING: Failed to find)' "$log" | tail -n 60
     [ -n "$reached" ] || echo "no place was reached: the program has no counters in it"
     input=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Types what README.md and docs/install.md tell to type, in an empty Debian or Ubuntu, and tells how long it took from
-# nothing to the first lock. Takes root, podman and debootstrap; the empty system is made before the clock runs.
+# Runs the commands of README.md and docs/install.md in an empty Debian or Ubuntu system, and prints how long it took to
+# get the first lock. Creating the empty system does not count. Needs root, podman and debootstrap.
 #
 # usage: install-test.sh debian <.deb> [suite]          suite: bookworm, trixie, noble
 #        install-test.sh tarball <.tar.gz> [suite]
 #        install-test.sh source [suite]
 #        install-test.sh container <image>              on this machine; docker is podman
-#        KEEP=1: the empty system stays for the next run
+#        KEEP=1: keeps the empty system for the next run
 #
 # Substitutes: files of a release are the given ones; git fetches what is committed here; rustup's script
 # is taken from static.rust-lang.org, where sh.rustup.rs has it from; sudo is left out; and instead of systemd a
@@ -44,7 +44,7 @@ finish() {
 }
 trap finish EXIT
 
-# Ends with how many commands it took and how long; the answer of the last must be a grant.
+# Prints how many commands it took and how long. The reply to the last command must be a grant.
 cat >"$work/type.sh" <<'END'
 set -e
 began=$(date +%s.%N)

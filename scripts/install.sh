@@ -1,10 +1,10 @@
 #!/bin/sh
-# Copies the module, and the live view and the doctor where they are, to where servers and shells look for them, and
-# says what to do next: what was built here, or what lies beside this script in an unpacked archive. It
-# builds nothing and needs no Rust, so it runs under sudo.
+# Copies the module, the live view and the doctor to where servers and shells look for them, and says what to do next.
+# Installs the files that were built here, or those beside this script in an unpacked archive. It builds nothing and
+# needs no Rust, so it runs under sudo.
 #
 # usage: [PREFIX=/usr/local] [DESTDIR=path] install.sh
-#   DESTDIR is for packagers: it is in the path of the copies, not in what is printed.
+#   DESTDIR is for packagers: it is a prefix for the copies, but does not appear in the output.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -29,7 +29,7 @@ prefix=${PREFIX:-/usr/local}
 modules=$prefix/lib/redis/modules
 
 put() { # <mode> <file> <folder>
-    # Not over the old file in place: a server may have it mapped.
+    # Do not overwrite the old file in place, because a server may have it mapped.
     mkdir -p "${DESTDIR:-}$3" 2>/dev/null && rm -f "${DESTDIR:-}$3/${2##*/}" 2>/dev/null &&
         cp "$2" "${DESTDIR:-}$3/" && chmod "$1" "${DESTDIR:-}$3/${2##*/}" ||
         die "cannot write to ${DESTDIR:-}$3: run this with sudo, or set PREFIX to a folder of yours"

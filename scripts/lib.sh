@@ -1,4 +1,4 @@
-# Sourced by the other tools: where things are, and how to speak of them.
+# Sourced by the other scripts: common paths and functions.
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")" && while [ ! -e Cargo.lock ] && [ "$PWD" != / ]; do cd ..; done && pwd)
 tools=$root/scripts
@@ -10,7 +10,7 @@ die() { say "$*"; exit 1; }
 # The programs that are delivered with the module.
 shipped='redis-lock-top redis-lock-doctor'
 
-# Which of the programs that this file names, one a line, are not here.
+# Prints the programs that this file lists, one per line, and that are not installed.
 missing_of() {
     while read -r program; do
         has "$program" || printf ' %s' "$program"
@@ -20,7 +20,7 @@ missing_of() {
 # The version of all packages.
 project_version() { sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml"; }
 
-# Makes a folder, in this one if one is named, which is gone when the script ends: $work.
+# Creates the temporary folder $work, in the given folder if there is one, and deletes it when the script ends.
 work_folder() {
     work=$(mktemp -d "${1:-${TMPDIR:-/tmp}}/work.XXXXXX")
     trap 'rm -rf "$work"' EXIT

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a command once for each server, with REDIS_SERVER set to it, and sums up at the end.
-# A server that could not be had has not passed.
+# Runs a command once for each server, with REDIS_SERVER set to that server, and prints a summary at the end.
+# A server that is not available counts as failed.
 #
 # usage: [SERVERS="redis-7.0 ..."] matrix.sh command...
 set -eu
@@ -34,7 +34,7 @@ for name in $SERVERS; do
         result="NOT PASSED"
         not_passed="$not_passed $name"
     fi
-    # As nextest, `cargo test` and the fault runs sum up.
+    # The summary lines of nextest, `cargo test` and the fault runs.
     counts=$(awk '/^test result:/ || /^ *Summary \[/ {
             for (i = 1; i < NF; i++) {
                 gsub(/[(,;)]/, "", $(i + 1))
@@ -47,7 +47,7 @@ for name in $SERVERS; do
     row "$name" "$(server_version "$server")" "$result" "$counts, $(($(date +%s) - began)) s"
 done
 
-# Why, once more where it is seen: the logs before are long.
+# Repeat the reasons at the end, where they are visible after the long logs.
 for name in $not_passed; do
     printf '\n%s:\n' "$name"
     grep -E 'seed [0-9]+: |^did not happen|panicked at|\.\.\. FAILED$|^ *(FAIL|TMT|SIG[A-Z]+) +\[|^error' "$logs/$name.log" |

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Runs the unit tests of the core and of the module in Miri, which finds undefined behaviour. It knows no server:
-# what calls one is for sanitize.sh. Tests by the thousand are cut down, or left out, by `cfg(miri)`; the
-# core's properties are left out, since the core has no unsafe code and they take longest.
+# Runs the unit tests of the core and of the module in Miri, which finds undefined behaviour. Miri cannot run a server,
+# so sanitize.sh covers the code that calls one. `cfg(miri)` shortens or skips tests with thousands of steps. The core's
+# property tests are skipped, because the core has no unsafe code and they take longest.
 #
 # usage: miri.sh                   run them
 #        FORM=short miri.sh        only those of the module: all unsafe code is there
-#        miri.sh here              only tell by the status whether Miri is here
+#        miri.sh here              only report by the exit status whether Miri is installed
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 cd "$root"
@@ -21,7 +21,7 @@ esac
 core='--package redis-lock-core'
 [ "${FORM:-}" != short ] || core=
 
-# Tests by proptest look for a file of earlier failures.
+# Allows proptest to look for its file of earlier failures.
 # shellcheck disable=SC2086 # two words or none
 MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}" \
     cargo +nightly miri test --lib --package redis-lock $core --features system-allocator \

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the module, and checks all else of the workspace, with the oldest Rust that Cargo.toml declares.
+# Builds the module, and checks the rest of the workspace, with the oldest Rust version that Cargo.toml declares.
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 cd "$root"

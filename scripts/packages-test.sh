@@ -1,7 +1,7 @@
 #!/bin/sh
-# Tries the packages as a user would, on machines made of nothing: the bare root of a distribution, its own systemd,
-# its own server. Installs, locks, upgrades under load, switches over, goes back, removes. Tells each step's time.
-# Needs root and debootstrap. Without arguments all of it; RPM=0 leaves the .rpm out.
+# Tests the packages like a user would, on minimal machines: the base system of a distribution with its own systemd and
+# server. Installs, locks, upgrades under load, switches over, downgrades and removes. Prints the time of each step.
+# Needs root and debootstrap. Without arguments it tests everything; RPM=0 skips the .rpm.
 #
 # usage: [BUILT=folder] [LATER=folder] packages-test.sh [<suite>:<server>...]    bookworm:redis trixie:valkey ...
 #        BUILT, LATER: where the library and the two programs are, of this version and of the next patch
@@ -34,7 +34,7 @@ failed() {
     exit 1
 }
 
-# Succeeds when the text has the words; else the test has failed.
+# Fails the test unless the text contains the words.
 tells() {
     case $2 in *"$1"*) ;; *) failed "expected '$1' in: $2" ;; esac
 }
@@ -113,7 +113,7 @@ installs() {
     done_in
 }
 
-# The unit's protections are in force, and the module is where they let it be.
+# Checks that the unit's protections are active, and that the module is in a folder that they allow.
 sandboxed() {
     step "the unit's protections"
     main=$(on first systemctl show --property MainPID --value "$server-server")
@@ -137,7 +137,7 @@ sandboxed() {
     done_in "$unit"
 }
 
-# The server does not start, and its log says why; then the configuration is as it was (sed -i.before).
+# Checks that the server does not start and that its log says why. Then restores the configuration (sed -i.before).
 refuses() {
     ! restarted "$1" || failed "it starts"
     on "$1" tail -n 20 "/var/log/$server/$server-server.log" | grep -q "$2" || failed "the log does not say: $2"
@@ -167,7 +167,7 @@ rewritten() {
     done_in
 }
 
-# To the other version and on, on the one server, with what it stores by itself (RDB) or with an AOF.
+# Upgrades one server to the other version, with its default persistence (RDB) or with an AOF.
 moves() {
     step "$1 to $2 under load, on one server, $3"
     cli first LOCK.ACQUIRE lock:long "$3" EX 600 >/dev/null
@@ -225,7 +225,7 @@ joins() {
     done_in
 }
 
-# docs/upgrade.md, to the letter: the replica, the switch, the old primary.
+# Follows docs/upgrade.md exactly: upgrade the replica, switch over, upgrade the old primary.
 upgrades_both() { # <from> <to> <primary> <replica>
     step "$1 to $2 under load, $4 first, then FAILOVER, then $3"
     cli "$3" LOCK.ACQUIRE lock:long holder EX 600 >/dev/null

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the packages for Debian, Fedora and derivatives (.deb, .rpm) from the files of an earlier build: the module,
-# redis-lock-top and redis-lock-doctor. Looks them over with lintian and rpmlint where these are.
+# redis-lock-top and redis-lock-doctor. Checks them with lintian and rpmlint if these are installed.
 #
 # usage: [VERSION=x.y.z] packages.sh [<archive of make dist, or a folder> [<folder for the packages>]]
 #        Without one, that of make dist for this machine, else what cargo has built for release.
@@ -48,7 +48,7 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || 
 export SOURCE_DATE_EPOCH
 date=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
 
-# The newest symbol of glibc that a file asks for; of a static one, none.
+# The newest glibc symbol version that a file needs; nothing for a static file.
 glibc() {
     for file; do readelf --version-info --wide "$file"; done |
         sed -n 's/.*Name: GLIBC_\([0-9.]*\) .*/\1/p' | sort -V | tail -n 1
@@ -60,7 +60,7 @@ needs_libgcc() {
 
 pressed() { gzip -9 -n >"$1"; }
 
-# A text with what differs from one form of package to the other.
+# Fills in the path of the module, which differs between the package formats.
 filled() { sed "s|@MODULE@|$MODULE|g" "$1"; }
 
 # The overview of the commands is made of their pages.
@@ -74,7 +74,7 @@ manual() {
         }"
 }
 
-# Lays out in $TREE what nfpm.yaml names.
+# Puts the files that nfpm.yaml names into $TREE.
 lay_out() {
     doc=$TREE/doc man=$TREE/man
     mkdir -p "$doc/docs" "$man"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Builds a program of this workspace and runs it. The whole workspace is named, because cargo compiles the libraries
-# again for each other choice of packages: what one run has built, all others use.
+# Builds a program of this workspace and runs it. Builds with the features of the whole workspace, because cargo would
+# compile the libraries again for each selection of packages. So all runs share one build.
 #
-# With --release it is built as users get it, alone.
+# With --release the program is built alone, as users get it.
 #
 # usage: program.sh [--release] NAME [words for the program...]
 set -eu

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Starts a server with the built module in the foreground, on PORT or the first free port from 6379.
-# Its settings are those of redis.conf; its data stays in the ignored folder .run/.
+# Starts a server with the built module in the foreground, on PORT or on the first free port from 6379. It uses the
+# settings of redis.conf and keeps its data in the ignored folder .run/.
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
-# Whether anything on this machine listens on the port.
+# Succeeds if a process on this machine listens on the port.
 taken() {
     if [ -r /proc/net/tcp ]; then
         grep -qs "$(printf ':%04X 0*:0000 0A ' "$1")" /proc/net/tcp /proc/net/tcp6
@@ -24,12 +24,12 @@ fi
 
 server=${REDIS_SERVER:-redis-server}
 version=$(server_version "$server")
-# A folder for each version, because a server cannot read every other one's files.
+# Each version has its own folder, because a server cannot read the files of every other version.
 data=.run/$(echo "$version" | sed 's/ \([0-9]*\.[0-9]*\).*/-\1/')
 mkdir -p "$root/$data"
 conf=$root/$data/redis.conf
 {
-    # Written anew at each start, so that it follows redis.conf; what CONFIG REWRITE adds is for this run.
+    # Written again at each start, so that it follows redis.conf. Changes by CONFIG REWRITE last only for this run.
     # The server goes to its data folder before it loads modules, so the path must be a full one.
     grep -v '^loadmodule ' "$root/redis.conf"
     printf 'loadmodule "%s"\n' "$(module_path)"

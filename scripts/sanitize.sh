@@ -1,11 +1,11 @@
 #!/bin/sh
-# Runs hostile and racing tests on servers that watch every access to memory, and fails for what
-# they report of the module: a bad access, memory that is lost.
+# Runs hostile and racing tests on servers that check every memory access. Fails if they report an invalid access or a
+# leak in the module.
 #
-#   address    a Redis that is built for it by gcc, of the distribution's own source (Debian and its
-#              derivatives), with the module built for it too
-#   valgrind   the installed server, or REDIS_SERVER, in valgrind; the module with the system's
-#              allocator, which valgrind knows. Many times slower: fewer tests
+#   address    a Redis that gcc builds with AddressSanitizer from the distribution's source (Debian and derivatives),
+#              with a module that is built the same way
+#   valgrind   the installed server, or REDIS_SERVER, in valgrind, with a module that uses the system's allocator, which
+#              valgrind knows; runs fewer tests, because it is many times slower
 #
 # usage: [HOSTILE_COMMANDS=n] [HOSTILE_PAYLOADS=n] [HOSTILE_CASES=n] sanitize.sh address|valgrind ...
 set -eu
@@ -37,7 +37,7 @@ address_server() {
 
 check_address() {
     server=$(address_server) || return 1
-    # What is still an unstable option of the compiler. The run time comes with the server.
+    # Uses an option of the compiler that is still unstable. The server provides the run time library.
     RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address \
         cargo build --quiet --release --lib --package redis-lock --target "$host" --target-dir "$builds" ||
         return 1
@@ -53,7 +53,7 @@ check_valgrind() {
     "$tools/setup.sh" server valgrind || return 1
     real=$(command -v "${REDIS_SERVER:-redis-server}")
     server=$root/.servers/valgrind-server
-    # Asked for its version, which is often, it need not be watched.
+    # Do not check the server when it only prints its version, which happens often.
     cat >"$server" <<END
 #!/bin/sh
 [ "\$1" != --version ] || exec "$real" --version
@@ -67,12 +67,12 @@ END
     export SERVER_SLOWNESS=20 HOSTILE_COMMANDS="${HOSTILE_COMMANDS:-2000}" HOSTILE_PAYLOADS="${HOSTILE_PAYLOADS:-1000}"
     export HOSTILE_CASES="${HOSTILE_CASES:-500}"
     "$tools/tests.sh" --profile checked --test hostile || return 1
-    # Those in which no lease or wait is so short that it could end too early here.
+    # Only tests whose leases and waits are long enough for a slow server.
     "$tools/tests.sh" --profile checked --test-threads 2 --test waiting --test races --test neighbours -- \
         order:: owners:: siblings:: chains:: closing:: calls:: killed:: refused:: threads::
 }
 
-# The reports that tell of the module, a paragraph each; and whatever ended a server.
+# Prints the reports that mention the module, one paragraph each, and whatever stopped a server.
 of_the_module() {
     for report in "$reports"/*; do
         [ -e "$report" ] || continue
@@ -88,7 +88,7 @@ for checker; do
     printf '\n==> %s\n' "$checker"
     rm -rf "$reports"
     mkdir -p "$reports"
-    # In a shell of its own, for what it exports.
+    # In a subshell, so that its exports stay local.
     if ("check_$checker"); then ended=well; else ended=badly; fi
     told=$(of_the_module)
     if [ -n "$told" ]; then printf '\n%s\n' "$told"; fi

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a server's own test suite with the module loaded, as its release has it. Tests that fail are tried once more,
-# with the module and without it: one that fails with it both times, and passes without it, is a fault.
+# Runs the test suite of a server's release with the module loaded. Runs failed tests again, with and without the
+# module. A test that fails both times with the module, but passes without it, is a failure.
 #
 # usage: [UNITS="unit/expire ..."] server-suite.sh folder
 #   folder: the source of a Redis or a Valkey; the server is built there, unless it is already
@@ -28,7 +28,7 @@ run() {
     [ "$how" = without ] || words="$words --config loadmodule $module"
     # shellcheck disable=SC2086 # words
     if ./runtest --clients "$cores" $words >"$log" 2>&1; then return; fi
-    # At its end the suite names each once more, in colours.
+    # At its end the suite repeats each name, in colours.
     escape=$(printf '\033')
     failed=$(sed "s/$escape\[[0-9;]*m//g" "$log" | sed -n 's/^\*\*\* *//p' | sort -u)
     [ -n "$failed" ] || die "the suite was not run to its end: $log"

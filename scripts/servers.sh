@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints the path of one of the servers that the module is tested on (servers.txt). Fetches it on first
-# use into the ignored folder .servers/ and checks that it runs and is the version it should be.
+# Prints the path of one of the servers that the module is tested on (servers.txt). On first use it downloads the server
+# into the ignored folder .servers/, and checks that it runs and has the expected version.
 #
 # usage: servers.sh <name>
 #        servers.sh names    the names of all, one a line
@@ -36,7 +36,7 @@ fits() {
     esac
 }
 
-# One that was fetched, or put there by hand.
+# A server that was downloaded, or put there by hand.
 if fits "$kept"; then
     echo "$kept"
     exit

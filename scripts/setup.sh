@@ -1,6 +1,6 @@
 #!/bin/sh
-# Sees to what this machine lacks: by apt-get where there is one, else it says what to get and how.
-# It installs nothing when nothing is missing.
+# Installs what is missing with apt-get. Without apt-get it says what to install and how. It installs nothing if nothing
+# is missing.
 #
 # usage: setup.sh build|server|cli|nextest|coverage|mutants|lint|deny|fuzz|address|valgrind|faketime|pip|make|
 #                 mdbook|exporter|promtool|postgres|php|ruby|dist|dist-test ...
@@ -18,8 +18,8 @@ rust_is_recent() {
     [ -n "$have" ] && [ "$have" -ge "$want" ]
 }
 
-# The bindings need the library and also the headers that clang brings itself (stddef.h).
-# Where LIBCLANG_PATH is set, somebody has thought about it already.
+# The bindings need libclang and also clang's own headers (stddef.h). If LIBCLANG_PATH is set, assume that the user has
+# taken care of both.
 has_libclang() {
     [ -n "${LIBCLANG_PATH:-}" ] && return 0
     tools_of_apple=/Library/Developer/CommandLineTools/usr
@@ -39,7 +39,7 @@ server_is_recent() {
     [ -n "$major" ] && [ "$major" -ge 7 ]
 }
 
-# Debian keeps what starts a server out of the search path.
+# Debian keeps the programs that start a server out of the search path.
 has_postgres() {
     { has initdb && has postgres; } || any /usr/lib/postgresql/*/bin/initdb
 }
@@ -56,14 +56,14 @@ python_with_pip() {
     return 1
 }
 
-# The parts of Rust for the targets that are handed out.
+# The parts of Rust for the targets of a release.
 has_targets() {
     awk '/^[^#]/ { print $1 }' "$tools/dist/targets.txt" | while read -r name; do
         any "$(rustc --print sysroot)/lib/rustlib/$name/lib/"libstd-* || return 1
     done
 }
 
-# Names what is missing of the groups asked for, one word for each thing.
+# Prints what is missing from the given groups, one word for each item.
 survey() {
     for group; do
         case $group in
@@ -130,7 +130,7 @@ survey() {
     done
 }
 
-# Of each thing: the packages of Debian that have it, and the advice where it is still missing after these.
+# For each item: the Debian packages that contain it, and advice if it is still missing afterwards.
 things() {
     cat <<'END'
 cargo||cargo - get Rust from https://rustup.rs
@@ -162,15 +162,15 @@ make|make|make - install it (Debian, Fedora, Arch, Alpine: make; macOS: xcode-se
 END
 }
 
-# The part of this number of the lines of things.
+# Prints the field with this number for each of the items.
 part_of() {
     number=$1
     shift
     for thing; do things | awk -F '|' -v thing="$thing" -v number="$number" '$1 == thing { print $number }'; done
 }
 
-# The packages of the servers start them as services: nobody has asked for that, so they are kept from it
-# (RUNLEVEL is for sysvinit, SYSTEMD_OFFLINE for systemd).
+# Keeps the server packages from starting services, because nobody has asked for that (RUNLEVEL is for sysvinit,
+# SYSTEMD_OFFLINE for systemd).
 apt() {
     set -- env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 SYSTEMD_OFFLINE=1 \
         apt-get -qq -o DPkg::Lock::Timeout=300 "$@"
@@ -189,14 +189,14 @@ install_packages() {
     rm -f "$log"
 }
 
-# The program's version is one that the declared Rust builds. Built without optimisation, for it waits for
-# others: half the work.
+# Installs a version that the declared Rust can build. Without optimisation the build takes half the time, and the
+# program mostly waits for others anyway.
 install_program() {
     say "installing with cargo: $1"
     env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug "$@" >&2 || true
 }
 
-# A folder of its own, and whole or not at all.
+# Installs into a folder of its own. The copy of tools.txt shows that the folder is complete.
 install_zig() {
     say "installing with pip: Zig and cargo-zigbuild"
     kept=$root/target/tools/zig

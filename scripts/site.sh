@@ -1,10 +1,10 @@
 #!/bin/sh
-# Builds the site in target/site/html: the documents as a book, with the API references of the languages that are installed,
-# and checks its links. Names what was left out.
+# Builds the site in target/site/html: the documents as a book, with the API references of the installed languages.
+# Checks its links, and names what was skipped.
 #
 # usage: [FORM=short] [LANGUAGES="rust python ..."] [REQUIRE_ALL=1] [REF=main] site.sh
-#        short: without the API references, which take the tools of all languages, and the browser
-#        REF: the branch or tag that links to files of the repository lead to
+#        short: without the API references, which need the tools of all languages, and without the browser
+#        REF: the branch or tag for links to files of the repository
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 cd "$root"
@@ -27,7 +27,7 @@ cat >"$book/api.md" <<'END'
 END
 
 rust() {
-    # The documentation alone, and on what was built before.
+    # Build only the documentation, from what was built before.
     CARGO_BUILD_BUILD_DIR=$(target_path) cargo doc --quiet --no-deps --package redis-lock-client --features opentelemetry \
         --target-dir "$work/rust"
     mv "$work/rust/doc" "$api/rust"
@@ -39,7 +39,7 @@ python() {
     pip="$kept/venv/bin/pip --quiet --disable-pip-version-check"
     $pip install --require-hashes --requirement clients/python/requirements.txt
     $pip install pdoc==16.0.0
-    # Modules without a leading underscore are public. Those that __init__.py exports already are left out.
+    # Modules without a leading underscore are public. Skip those that __init__.py exports already.
     modules=$(cd clients/python/src && grep -l '^__all__' redis_lock_client/[a-z]*.py redis_lock_client/*/__init__.py \
         redis_lock_client/lock_class/asyncio.py |
         sed 's/\/__init__//; s/\.py$//; y/\//./' | grep -vE '\.(errors|observer|threads|state)$')
@@ -69,7 +69,7 @@ java() {
     row Java io.github.redislock api/java/index.html
 }
 
-# Pages of the book: the Go proxy has no generator of static pages.
+# Pages of the book for Go, which has no generator for static pages.
 go() {
     mkdir -p "$book/api/go"
     for package in '' /redislocktest /redsync /gocron /otel /rueidis; do
@@ -100,7 +100,7 @@ for language in PHP Ruby shell; do
 done
 row 'any other' 'the commands' docs/commands/README.md
 
-# The pages, with links that lead to the others or to the repository.
+# Writes the pages with links to the other pages or to the repository.
 git ls-files --cached --others --exclude-standard '*.md' | grep -vx docs/README.md >"$work/documents"
 # shellcheck disable=SC2046 # a list of words
 awk -f site/paths.awk -f site/summary.awk docs/README.md $(cat "$work/documents") >"$book/SUMMARY.md"
@@ -128,7 +128,7 @@ mdbook build "$work"
 cp -R "$api" "$work/html/"
 cd "$work/html"
 find . -type f | sed 's/^\.\///' >"$work/files"
-# Rustdoc checks its own, and writes some that only its script makes.
+# Rustdoc checks its own links, and some of them are created only by its script.
 find . -name '*.html' ! -path './api/rust/*' | sed 's/^\.\///' | sort >"$work/htmls"
 # shellcheck disable=SC2046
 awk -f "$root/site/paths.awk" -f "$root/site/check.awk" "$work/files" $(cat "$work/htmls")

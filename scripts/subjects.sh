@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fails when the subject of a commit is longer than 72 characters. Looks at the commits after <base>;
-# without one that is known here, at those that are not on the main branch yet, and the last one.
+# Fails if the subject of a commit is longer than 72 characters. Checks the commits after <base>. Without a known base
+# it checks the commits that are not on the main branch yet, and the last commit.
 #
 # usage: subjects.sh [base]
 set -eu
@@ -25,7 +25,7 @@ else
         fi
     done
 fi
-# The locale decides what a character is, and it may be C.
+# Do not depend on the locale, which may be C, to count characters.
 git log --no-merges --format=%s "$@" | LC_ALL=C awk -v longest=$longest '
     {
         text = $0

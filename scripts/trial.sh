@@ -1,6 +1,6 @@
 #!/bin/sh
-# Puts the client of each language that has a worker and is installed through the common trial (docs/faults.md), and
-# names what was left out. Its words are the trial's: --scenario deleted, --long, ...
+# Runs the common trial (docs/faults.md) with the client of each installed language that has a worker, and names the
+# languages that were skipped. The words are options of the trial: --scenario deleted, --long, ...
 #
 # usage: [REQUIRE_ALL=1] [LANGUAGES="python node ..."] trial.sh [words for the trial...]
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks the workflows in .github with actionlint: the one in the search path, else one that Go fetches
-# and builds. Where neither can be had, they are left out, which is said.
+# Checks the workflows in .github with actionlint, from the search path or else built by Go. If neither is available,
+# says that the check is skipped.
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 cd "$root"

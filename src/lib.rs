@@ -15,7 +15,7 @@ use server::Context;
 #[global_allocator]
 static ALLOCATOR: server::ServerAllocator = server::ServerAllocator;
 
-/// The version for the server: major, minor and patch of the crate's, two digits each.
+/// The version that the server shows: major, minor and patch version of the crate, with two digits each.
 const VERSION: i32 = 10_000 * number(env!("CARGO_PKG_VERSION_MAJOR"))
     + 100 * number(env!("CARGO_PKG_VERSION_MINOR"))
     + number(env!("CARGO_PKG_VERSION_PATCH"));
@@ -23,19 +23,19 @@ const VERSION: i32 = 10_000 * number(env!("CARGO_PKG_VERSION_MAJOR"))
 const fn number(digits: &str) -> i32 {
     match i32::from_str_radix(digits, 10) {
         Ok(number) => number,
-        Err(_) => panic!("a part of the version is no number"),
+        Err(_) => panic!("a part of the version is not a number"),
     }
 }
 
 server::export_load!(c"lock", VERSION, load);
 
-/// A key has lost its lock without a release.
+/// Tells the layers that a lock was lost without a release.
 fn lock_lost(context: Context<'_>, database: i32, key: &[u8]) {
     sessions::lock_lost(context, database, key);
     waiting::lock_lost(context, database, key);
 }
 
-/// Registers everything; the error says why the module cannot be loaded.
+/// Loads the module. The error says why it cannot be loaded.
 fn load(context: Context<'_>, has_arguments: bool) -> Result<(), &'static str> {
     if has_arguments {
         return Err(

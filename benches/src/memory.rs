@@ -63,8 +63,8 @@ fn held(program: &Program, scale: Scale) -> Part {
         program,
         "Memory of a held lock",
         &format!(
-            "The memory of a lock while it is held. {count} of them, key of 12 bytes, owner of {}; and the ratio to a \
-             plain SET.",
+            "How much memory does a held lock take? The figures are for {count} locks with a key of 12 bytes and an \
+             owner of {} bytes. The ratio is to a plain SET.",
             OWNER.len()
         ),
         &["bytes a holder", "of SET NX PX"],
@@ -77,13 +77,21 @@ fn held(program: &Program, scale: Scale) -> Part {
     };
     panel.bars.truncate(WAYS.len());
     let goals = [
-        ("bytes of a held lock of SET's", 1.2, table.over(1, 0)),
         (
-            "bytes of a lone share of a plain lock's",
+            "bytes of a held lock relative to SET",
+            1.2,
+            table.over(1, 0),
+        ),
+        (
+            "bytes of a lone share relative to a plain lock",
             1.3,
             table.ratio(3, 0, 1),
         ),
-        ("bytes of one of 10000 shares", 1.3, table.ratio(4, 0, 1)),
+        (
+            "bytes of one of 10000 shares relative to a plain lock",
+            1.3,
+            table.ratio(4, 0, 1),
+        ),
     ];
     let goals = goals.map(|(what, limit, ratio)| Goal::new(what, AtMost(limit), ratio));
     let mut part = Part::new(table, goals.into());
@@ -105,13 +113,14 @@ fn used(program: &Program, scale: Scale) -> Part {
         program,
         "Memory left by used names",
         &format!(
-            "The memory that remains when a lock is free. Bytes in all after {names} names were locked and unlocked."
+            "How much memory remains when a lock is free? The figure is the total after {names} names were locked \
+             and unlocked."
         ),
         &["bytes left"],
     );
     let table = table.rows(WAYS.map(Way::name), figures);
     let goal = Goal::new(
-        "bytes left of a used name",
+        "bytes left by a used name",
         AtMost(0.05),
         table.figure(1, 1),
     );
@@ -132,10 +141,11 @@ fn waiting(programs: &[Program], scale: Scale) -> Table {
     let mut table = Table::new(
         "Memory of a waiter",
         &format!(
-            "The memory of a blocked call; a queued call of a session needs no connection. The additional used_memory of each of {WAITERS} connections that wait, on a server on which nobody \
-             has waited before. Nearly all of it is the server's: a module can make a client wait only by \
-             RedisModule_BlockClient, which creates two more clients for each, with 16 KiB for the replies of \
-             each. BLPOP needs none. After a wait the server keeps them for the next one, and frees them slowly."
+            "How much memory does a blocked call take? (A queued call of a session needs no connection.) The figures \
+             are the additional used_memory of each of {WAITERS} connections that wait, on a server on which no call \
+             has waited before. The server itself uses nearly all of this memory: a module can block a client only \
+             by RedisModule_BlockClient, which creates two more clients with a reply buffer of 16 KiB each. BLPOP \
+             needs no such clients. After a wait the server keeps them for the next one, and frees them slowly."
         ),
         &["bytes a waiter"],
     );

@@ -19,11 +19,11 @@ type Wanted = (&'static str, Limit, &'static str, Setting, [Way; 2]);
 
 #[rustfmt::skip]
 const GOALS: [Wanted; 5] = [
-    ("pair of SET + DEL, Redis 7.0", AtMost(1.15), "Redis 7.0", Setting::Plain, [Way::Module, Way::SetDel]),
-    ("pair of SET + DEL, Redis 7.0 with AOF", AtMost(1.3), "Redis 7.0", Setting::AppendOnly, [Way::Module, Way::SetDel]),
-    ("pair of SET + DELIFEQ, Valkey 9.1", AtMost(1.0), "Valkey 9.1", Setting::Plain, [Way::Module, Way::SetDelifeq]),
-    ("SET + EVALSHA of our pair, Redis 7.0", AtLeast(1.8), "Redis 7.0", Setting::Plain, [Way::SetScript, Way::Module]),
-    ("hash lock in Lua of our pair, Redis 7.0", AtLeast(4.0), "Redis 7.0", Setting::Plain, [Way::HashScripts, Way::Module]),
+    ("pair relative to SET + DEL, Redis 7.0", AtMost(1.15), "Redis 7.0", Setting::Plain, [Way::Module, Way::SetDel]),
+    ("pair relative to SET + DEL, Redis 7.0 with AOF", AtMost(1.3), "Redis 7.0", Setting::AppendOnly, [Way::Module, Way::SetDel]),
+    ("pair relative to SET + DELIFEQ, Valkey 9.1", AtMost(1.0), "Valkey 9.1", Setting::Plain, [Way::Module, Way::SetDelifeq]),
+    ("SET + EVALSHA relative to our pair, Redis 7.0", AtLeast(1.8), "Redis 7.0", Setting::Plain, [Way::SetScript, Way::Module]),
+    ("hash lock in Lua relative to our pair, Redis 7.0", AtLeast(4.0), "Redis 7.0", Setting::Plain, [Way::HashScripts, Way::Module]),
 ];
 
 /// Every way on every server, with and without AOF and a replica.
@@ -92,8 +92,9 @@ fn both(program: &Program, setting: Setting, scale: Scale) -> [Table; 2] {
                 program.version,
                 setting.name()
             ),
-            "The server's cost of a lock that nobody else wants. Server CPU of a pair, and its ratio to SET + DEL in the \
-             same round. SET + DEL is cheaper, because it has no token and deletes without asking whose the lock is.",
+            "What does a lock without contention cost the server? The figures are the server CPU of a pair, and its \
+             ratio to SET + DEL in the same round. SET + DEL is cheaper, because it has no token and deletes the key \
+             without checking the owner.",
             COLUMNS,
         );
         for (way, able) in ways {

@@ -37,7 +37,7 @@ pub(crate) fn plot(panels: &[Panel], subtitle: &str) -> String {
     );
     let title = "What each way of locking costs, side by side";
     let note = format!(
-        "{subtitle}. Dashed: 1. Thin line: minimum and maximum of the rounds, of contests the quartiles."
+        "{subtitle}. Dashed: 1. Thin line: minimum and maximum of the rounds, or for contests the quartiles."
     );
     text(&mut svg, MARGIN, 32.0, HEADING, title);
     text(&mut svg, MARGIN, 56.0, NOTE, &note);

@@ -47,10 +47,12 @@ pub(crate) fn measure(program: &Program, scale: Scale) -> Part {
         program,
         format!("{count} queued calls"),
         &format!(
-            "The cost of waiting, and whether very many waiting calls hold up other clients. Of one session, key of 12 bytes, owner of {}, sent {BATCH} at once. The server's memory and CPU for each; and another \
-             client's PINGs meanwhile, one every 5 ms: the longest, and the most CPU that the server spent between \
-             a PING and its reply. They leave when their session is closed. In one line {HAND_OFFS} are granted, \
-             each after the release of the one before.",
+            "What does a queued call cost, and do very many of them delay other clients? All calls belong to one \
+             session, with a key of 12 bytes and an owner of {} bytes, sent {BATCH} at once. The figures are the \
+             server's memory and CPU for each call. Meanwhile another client sends a PING every 5 ms: the figures \
+             are the longest PING, and the most CPU that the server spent between a PING and its reply. The calls \
+             leave when their session is closed. In one line {HAND_OFFS} calls are granted, each after the release \
+             of the one before.",
             OWNER.len()
         ),
         &[
@@ -82,7 +84,7 @@ pub(crate) fn measure(program: &Program, scale: Scale) -> Part {
             row += 1;
         }
         goals.push(Goal::new(
-            format!("bytes of a queued call {}, beside names", lines.name),
+            format!("bytes of a queued call {}, without names", lines.name),
             AtMost(700.0),
             table.figure(first, BESIDE_NAMES),
         ));

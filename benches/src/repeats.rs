@@ -41,12 +41,15 @@ pub(crate) fn measure(program: &Program, scale: Scale) -> Part {
     let table = Table::of(
         program,
         "Re-entry and renewal, pipelined",
-        "The cost of a re-entry and of a renewal. Server CPU of one call, and its ratio to an acquire of a free lock in \
-         the same round.",
+        "What does a re-entry or a renewal cost? The figures are the server CPU of one call, and its ratio to an \
+         acquire of a free lock in the same round.",
         &["ns a call", "of an acquire"],
     );
     let table = table.rows(names, figures[0].chunks(1));
-    let goals = ["re-entry of an acquire", "renewal of an acquire"];
+    let goals = [
+        "re-entry relative to an acquire",
+        "renewal relative to an acquire",
+    ];
     let goals = goals.into_iter().zip(1..);
     let goals = goals.map(|(what, row)| Goal::new(what, AtMost(1.0), table.over(row, 0)));
     let goals = goals.collect();

@@ -26,10 +26,10 @@ pub(crate) static BENCHMARK: Page = Page {
     title: "Benchmark",
     notes: "\
 - Clients are compared in [contention.md](contention.md).
-- The hash lock in Lua does what the re-entrant locks of client libraries do on the server: a hash with a \
-count for the owner, an expiry, and a message when the lock is free.
-- SET + DEL is unsafe: a slow holder deletes the lock of the next one.
-- [Growth](growth.md): what the figures mean for a cluster.
+- The hash lock in Lua does what the re-entrant locks of client libraries do on the server: it uses a hash with a \
+count for the owner, an expiry, and a message when the lock becomes free.
+- SET + DEL is unsafe, because a slow holder deletes the lock of the next one.
+- [Growth](growth.md) shows what the figures mean for a cluster.
 ",
 };
 
@@ -38,24 +38,25 @@ pub(crate) static CONTENTION: Page = Page {
     name: "contention",
     title: "Contention",
     notes: "\
-- The contenders of a row are threads (Go: goroutines, Rust, Node and asyncio: tasks) of one process where the title \
-names no more. Until their turn is over, they acquire a lock, do nothing (or what the title says), and release it. \
-Every lease is 30 s.
-- Each row has a server of its own. The rows of a language run at once and take short turns, directly after each \
-other, each time in another order, so a slow phase of the machine affects all of them. Compare rows of one language. \
-Figures are medians of the turns, with the quartiles in brackets. \"Of ours\" is the ratio to this project's client of \
-the same language in the turn beside.
-- A hand-off is the time from a release being sent to the next grant being seen by the clients. Least/most are the \
-grants of the contender that got fewest in all turns and of the one that got most: 1 is fair, 0 means that one got none.
-- \"This project's client\" is the package in clients/, one for all contenders of a process, with one session: the \
-server renews its locks, and its calls queue without connections. \"Its commands alone\" are LOCK.ACQUIRE with BLOCK \
-and LOCK.RELEASE, without a session. Here each contender keeps a connection for its blocked calls, also for \
-BLPOP. Otherwise the options of the library are the same in all rows of a language. Redisson's threads share \
-the connections of its client, and one subscription tells all of them that a lock is free.
-- The other locks are used as they ship, with three exceptions: Redisson is given a lease, so that no timer \
-renews it; it may have 500 subscriptions instead of 250, because its fair locks stop working beyond that; \
-redsync and redlock never give up. The locks of redis-py, redsync and redlock retry after a pause, in no order.
-- The floor, RPUSH and BLPOP of an element, has no owner and no lease. It is not a lock, but the lowest \
+- The contenders of a row are threads (Go: goroutines; Rust, Node and asyncio: tasks) of one process, unless the \
+title names more processes. Until their turn is over, they acquire a lock, do nothing (or what the title says), and \
+release it. Every lease is 30 s.
+- Each row has a server of its own. The rows of a language are started together, and take short turns, one directly \
+after the other, in a different order each time. So a slow phase of the machine affects all of them. Compare only \
+rows of one language. Figures are medians of the turns, with the quartiles in brackets. \"Of ours\" is the ratio to \
+this project's client of the same language in the adjacent turn.
+- A hand-off is the time from when a release is sent until a client has received the next grant. Least/most is the \
+lowest number of grants of a contender in all turns, divided by the highest: 1 is fair, 0 means that one contender \
+got none.
+- \"This project's client\" is the package in clients/. All contenders of a process share one client with one \
+session: the server renews its locks, and its calls queue without connections. \"Its commands alone\" are \
+LOCK.ACQUIRE with BLOCK and LOCK.RELEASE, without a session. Here each contender keeps a connection for its blocked \
+calls, and for BLPOP. Otherwise the options of the library are the same in all rows of a language. Redisson's \
+threads share the connections of its client, and one subscription notifies all of them that a lock is free.
+- The other locks have their default settings, with three exceptions. Redisson is given a lease, so that no timer \
+renews it. It may have 500 subscriptions instead of 250, because its fair locks stop working beyond that. redsync \
+and redlock never give up. The locks of redis-py, redsync and redlock retry after a pause, in no particular order.
+- The floor, which is RPUSH and BLPOP of an element, has no owner and no lease. It is not a lock, but the lowest \
 possible cost of a hand-off.
 ",
 };
@@ -76,10 +77,10 @@ impl Page {
         let Self { name, title, notes } = self;
         let mut text = format!(
             "# {title}\n\n\
-             `{form}` wrote this page. The contestants of a table take turns, round by round, after a \
-             round that does not count. A figure is the median of the rounds, with the minimum and the \
-             maximum in brackets (of contests the quartiles). Server CPU is that of the server's main thread, as the kernel accounts \
-             for it. A ratio is taken within each round.\n\n\
+             `{form}` wrote this page. In each round the contestants of a table take turns. The first round does not \
+             count. A figure is the median of the rounds, with the minimum and maximum in brackets, or for contests \
+             the quartiles. Server CPU is the CPU time of the server's main thread, as the kernel accounts for it. A \
+             ratio is computed within each round.\n\n\
              ![The ratios as bars]({name}.svg)\n\n## The machine\n\n"
         );
         for fact in facts.iter().chain(&part.facts) {

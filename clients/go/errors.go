@@ -51,7 +51,7 @@ var (
 	ErrClosed = state.ErrClosed
 )
 
-// failed says what failed, if something did.
+// failed returns the error of an operation; nil without a fault.
 func failed(op, key string, fault *state.Fault) error {
 	if fault == nil {
 		return nil

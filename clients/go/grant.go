@@ -20,7 +20,7 @@ type Grant struct {
 	ender   *time.Timer   // at the maximum time, and at the end of a fixed lease
 }
 
-// applies is what applies the answer to a call about a grant.
+// applies is a function that applies the answer to a call about a grant.
 type applies = func(*state.State, *state.Claim, state.Reply) *state.Fault
 
 // call makes a call about the grant, if it is held. begin returns its command.
@@ -67,7 +67,7 @@ func (g *Grant) end() {
 	}
 }
 
-// find asks for a grant where its key is now: a node of the cluster has deleted or redirected it.
+// find looks for a grant on the node that has its key now, because a cluster node has deleted or redirected it.
 func (g *Grant) find() {
 	defer g.locks.unlock()
 	g.locks.lock()

@@ -22,7 +22,7 @@ type Locks struct {
 	task *state.Task // whose locks they are; nil: each acquire is one of its own
 }
 
-// program is what Locks and their tasks share.
+// program is the state that Locks and their tasks share.
 type program struct {
 	options Options
 	servers *server.Servers
@@ -73,7 +73,7 @@ func (l *Locks) lock() *state.State {
 	return l.st
 }
 
-// unlock wakes the callers of what has changed, and unlocks.
+// unlock wakes the callers whose state has changed, and unlocks the mutex.
 func (l *Locks) unlock() {
 	for _, claim := range l.st.Changed {
 		claim.Caller.(*Grant).wake()
@@ -82,14 +82,14 @@ func (l *Locks) unlock() {
 	l.mu.Unlock()
 }
 
-// target is where the next command about a key goes: to the node that has it, unless the last reply led elsewhere.
+// target is where the next command about a key goes: the node that has the key, unless the last reply redirected it.
 type target struct {
 	key    string
 	node   *node
 	asking bool // ASK led there
 }
 
-// route returns the target of the next command, which it leaves alone if there is no key.
+// route returns the target of the next command. Without a key it returns the target unchanged.
 func (l *Locks) route(to target, last *state.Fault, limit time.Duration) (target, *state.Fault) {
 	if to.key == "" {
 		return to, nil

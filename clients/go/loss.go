@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// loss is how a grant reports that it is lost: a context that ends then, with the error as its cause.
+// loss reports the loss of a grant with a context, which then ends with the error as its cause.
 type loss struct {
 	ctx context.Context
 	end context.CancelCauseFunc
@@ -47,7 +47,7 @@ type held interface {
 	Release(ctx context.Context) error
 }
 
-// doWork works under the lock, if it was acquired, and releases it unless the work has done so.
+// doWork runs the work under the lock, if it was acquired, and releases the lock unless the work has done that.
 func doWork[G held](ctx context.Context, work func(ctx context.Context, grant G) error, grant G, err error) (failure error) {
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func turnTime(left time.Duration) time.Duration {
 	return min(time.Second+rand.N(time.Second), max(left/2, patience), left)
 }
 
-// failure is why the acquire fails: because a later try would not succeed either, or because its time is over.
+// failure is why the acquire fails: a later try would not succeed either, or its time is over.
 func (b *ballot) failure(ctx context.Context, full string, isOver bool) error {
 	failure, answers, refusals, differ := &Error{Op: "acquire", Key: full}, 0, 0, false
 	failure.Cause = errors.New("no majority of the servers")

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// patience is the least time for which further replies are awaited after a majority has answered.
+// patience is the shortest time to wait for further replies after a majority has answered.
 const patience = 50 * time.Millisecond
 
-// ballot is what an acquire has got from each server. Each of its calls has an owner of its own, so that a late one
-// never counts for another.
+// ballot is what an acquire has got from each server. Each of its calls has an owner of its own, so that a late call
+// never counts for another call.
 type ballot struct {
 	*Quorum
 	key     string
@@ -23,7 +23,7 @@ type ballot struct {
 	replies chan func() // that are to be applied
 }
 
-// vote is what it has got from one server.
+// vote is what an acquire has got from one server.
 type vote struct {
 	*member
 	grant    *Grant
@@ -42,7 +42,7 @@ func isGranted(v *vote) bool { return v.grant != nil }
 func isOpen(v *vote) bool    { return v.isOpen }
 func isBusy(v *vote) bool    { return errors.Is(v.err, ErrBusy) } // by its last answer
 
-// isAwaited reports whether a reply is to be expected soon.
+// isAwaited reports whether a reply is expected soon.
 func isAwaited(v *vote) bool { return v.isOpen && !v.isDown() }
 
 // has reports whether the grant still exists, and the server has acknowledged the token.
@@ -50,7 +50,7 @@ func (v *vote) has(token int64) bool {
 	return v.grant != nil && v.isRaised && v.token == token && v.grant.Held()
 }
 
-// canHave reports whether the server can be raised to a token, as far as is known.
+// canHave reports whether the server can probably be raised to a token.
 func (v *vote) canHave(token int64) bool {
 	return v.grant != nil && v.token <= token && (v.refused == 0 || token < v.refused)
 }
@@ -150,8 +150,8 @@ func (b *ballot) next(over <-chan time.Time) bool {
 	return false
 }
 
-// collect applies replies until a majority is as it should be, or no longer can be. With patience it then waits for the
-// others as long again, but not for servers that are down.
+// collect applies replies until a majority has the wanted state, or can no longer have it. With patience it then waits
+// for the others as long again, but not for servers that are down.
 func (b *ballot) collect(is func(*vote) bool, patience time.Duration) {
 	begun := time.Now()
 	var over <-chan time.Time
@@ -170,7 +170,7 @@ func (b *ballot) collect(is func(*vote) bool, patience time.Duration) {
 	}
 }
 
-// common returns the highest token that a majority can have, as far as is known; 0: there is none.
+// common returns the highest token that a majority can probably have; 0 if there is none.
 func (b *ballot) common() (common int64) {
 	for _, v := range b.votes {
 		able := b.count(func(other *vote) bool { return other.canHave(v.token) })
@@ -181,8 +181,8 @@ func (b *ballot) common() (common int64) {
 	return common
 }
 
-// raise gives a majority one token, which it returns; 0: there is none. Servers whose clocks differ are left out, as far
-// as a majority remains.
+// raise gives a majority one token and returns it; 0 if there is none. It leaves out servers whose clocks differ, as
+// long as a majority remains.
 func (b *ballot) raise() int64 {
 	for {
 		token, isSent := b.common(), false
@@ -221,7 +221,7 @@ func (b *ballot) raiseTo(v *vote, token int64) {
 	})
 }
 
-// giveBack gives up what has been granted, and waits for that, so that it does not block the next round.
+// giveBack gives up the grants and waits until that is done, so that they do not block the next round.
 func (b *ballot) giveBack() {
 	var releases sync.WaitGroup
 	for _, v := range b.votes {
@@ -245,7 +245,7 @@ func (b *ballot) hand(lock *QuorumGrant) {
 	}
 }
 
-// finish gives back the rest, in the background. Raises that are answered late still join the lock.
+// finish gives back the rest in the background. Grants whose raise is answered late still join the lock.
 func (b *ballot) finish(lock *QuorumGrant) {
 	b.leaveLines()
 	if lock == nil {

@@ -88,7 +88,7 @@ func (n *node) loop() {
 	}
 }
 
-// rest pauses; but a call that needs a session is not kept waiting.
+// rest pauses, but ends the pause for a call that needs a session.
 func (n *node) rest(pause time.Duration) {
 	least := time.After(min(pause, 50*time.Millisecond))
 	select {

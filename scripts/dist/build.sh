@@ -1,9 +1,9 @@
 #!/bin/sh
-# Builds what is handed out into target/dist: for each target an archive with the module, the live view and the
-# doctor, another with their debug symbols, and checksums. The same source, Rust and tools give the same bytes,
-# wherever they lie (reproduce.sh).
+# Builds the files of a release into target/dist: for each target an archive with the module, the live view and the
+# doctor, another archive with their debug symbols, and checksums. The same source, Rust and tools give the same bytes
+# in any folder (reproduce.sh).
 #
-# usage: build.sh [target ...]    without one all of targets.txt
+# usage: build.sh [target ...]    without arguments: all targets of targets.txt
 set -eu
 . "$(dirname -- "$0")/common.sh"
 cd "$root"
@@ -12,7 +12,7 @@ cd "$root"
 for name; do targets | grep -qx "$name" || die "build.sh: no such target: $name"; done
 "$tools/setup.sh" build dist
 
-# The time in the archives and the bills of material: that of the commit.
+# The time in the archives and the bills of material is that of the commit.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 1767225600)}
 export SOURCE_DATE_EPOCH CARGO_INCREMENTAL=0
 export CARGO_ZIGBUILD_ZIG_PATH="$zig/ziglang/zig" PATH="$zig/bin:$PATH"
@@ -23,14 +23,14 @@ cross=$target/cross
 work=$target/dist-work
 case $root$target$crates in *' '*) die "build.sh: a path with a space in it: $root, $target or $crates" ;; esac
 
-# No path of this machine is left in what is built. Of paths that fit the last counts.
+# Remove the paths of this machine from the files. If several prefixes match, the last one counts.
 paths() {
     set -- "$root=/usr/src/redis-lock" "$cross=/usr/src/build" "$crates=/usr/src/cargo" "$zig=/usr/src/zig"
     for sources in "$crates"/registry/src/*; do set -- "$@" "$sources=/usr/src/crates"; done
     printf '%s\n' "$@"
 }
 
-# The bindings are made from the headers that the C code is compiled with.
+# Generate the bindings from the headers that the C code is compiled with.
 headers() {
     case $1 in
         *-gnu) set -- "${1%%-*}" gnu glibc ;;
@@ -63,8 +63,8 @@ module() {
     PWD=/proc/self/cwd release_of "$1" zigbuild --package redis-lock --lib --target "$1${2:+.$2}"
 }
 
-# Links to no C library that is there: Rust has all that it takes. What speaks TLS for the doctor has parts in C,
-# which Zig compiles.
+# Links statically, because Rust brings everything that is needed. The doctor's TLS library contains C code, which Zig
+# compiles.
 program() {
     flags=-Clinker=rust-lld
     PWD=/proc/self/cwd release_of "$2" zigbuild --package "$1" --target "$2"
@@ -80,7 +80,7 @@ place() {
     chmod 644 "$3/${1##*/}.debug"
 }
 
-# The parts that a package is made of, for a target, in CycloneDX's form.
+# The parts of a package for a target, in the CycloneDX format.
 bill() {
     package=$1 manifest=$2 triple=$3
     cargo cyclonedx --quiet --manifest-path "$manifest" --target "$triple" --no-build-deps --format json \
@@ -90,7 +90,7 @@ bill() {
     xargs rm <"$work/bills"
 }
 
-# The licenses of what is inside: of the crates, then of what Rust and Zig link besides.
+# The licenses of the contents: of the crates, then of what Rust and Zig link in addition.
 licenses() {
     "$here/licenses.sh" "$@"
     cat "$here/runtimes.txt" "$zig/ziglang/lib/libunwind/LICENSE.TXT" "$zig/ziglang/lib/libc/musl/COPYRIGHT"

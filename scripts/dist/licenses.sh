@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints the licenses of the crates that bills of material name, from the crates themselves: what each is
-# under, then every text once, below the names of those that hold it. deny.toml says which may be inside.
+# Prints the licenses of the crates in bills of material, taken from the crates themselves: the license of each crate,
+# then each text once below the names of the crates that contain it. deny.toml lists the allowed licenses.
 #
 # usage: licenses.sh <bill of material> ...
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds once more, from a copy of the sources in another folder, with the tools in another one and empty
-# caches: what comes out must be what build.sh left in target/dist, to the byte.
+# Builds again from a copy of the sources in another folder, with the tools in another folder and empty caches. The
+# result must be byte for byte what build.sh left in target/dist.
 #
 # usage: reproduce.sh [target ...]    without one all that were built
 set -eu

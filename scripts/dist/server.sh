@@ -1,7 +1,7 @@
 #!/bin/sh
-# Prints the path of a server that loads the module of a target, and makes it ready on first use, in the
-# ignored folder .servers/: for arm64 that of the distribution, in qemu where this machine is another; for
-# musl a Redis of the distribution's source, built by Zig, with the distribution's musl.
+# Prints the path of a server that can load the module of a target. On first use it prepares the server in the ignored
+# folder .servers/. For arm64 it is the distribution's server, in qemu on other machines. For musl it is a Redis that
+# Zig builds from the distribution's source, with the distribution's musl.
 #
 # usage: server.sh <target>
 set -eu

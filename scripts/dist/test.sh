@@ -1,7 +1,7 @@
 #!/bin/sh
-# Checks what build.sh left in target/dist, each archive by itself: its checksum, what is inside, sizes, what
-# the library asks of the system, the live view, the installation; then that it loads and takes a lock on a
-# server of its architecture and C library, and passes the tests of the commands there (tests/contract).
+# Checks each archive that build.sh left in target/dist: its checksum, contents and sizes, what the library needs from
+# the system, the live view and the installation. Then checks that the module loads and acquires a lock on a server of
+# its architecture and C library, and passes the tests of the commands there (tests/contract).
 #
 # usage: [CONTRACT="words"] test.sh [target ...]    without one all that were built
 #   CONTRACT names fewer tests (acquire:: scripts:: ...); none: no Rust is needed
@@ -78,7 +78,7 @@ static_program() {
     say "$name: ${file##*/} has $(wc -c <"$file") bytes, and runs"
 }
 
-# As root would with a path that has no Rust in it.
+# Install like root would, with a search path without Rust.
 installation() {
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DESTDIR="$work/installed" PREFIX=/usr sh "$folder/install.sh" |
         grep -qx '  loadmodule /usr/lib/redis/modules/libredis_lock.so' || fail "install.sh names no loadmodule line"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Whether a release may have this tag: the version and all files that repeat it, the changelog and those of the
-# clients fit each other. usage: check.sh <tag>
+# Checks that a release may have this tag: the version, all files that repeat it, the changelog and the changelogs of
+# the clients must agree. usage: check.sh <tag>
 set -eu
 . "$(dirname -- "$0")/../lib.sh"
 here=$root/scripts/release

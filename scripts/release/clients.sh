@@ -1,5 +1,5 @@
 #!/bin/sh
-# Packs the clients as their registries take them, and looks at what was packed. Their tests are for make clients.
+# Builds the packages of the clients for their registries, and checks their contents. make clients runs their tests.
 #
 # usage: clients.sh <folder> [python] [node] [java] [rust] [go]     all five, if none is named
 #
@@ -15,7 +15,7 @@ folder=$(CDPATH='' cd -- "$1" && pwd)
 shift
 [ $# -gt 0 ] || set -- python node java rust go
 version=$("$root/scripts/release/version.sh")
-# Two runs on one commit give the same files.
+# Make two runs on one commit give the same files.
 SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 1767225600)
 export SOURCE_DATE_EPOCH
 
@@ -58,7 +58,7 @@ java() {
     for pom in "$root/clients/java/pom.xml" "$root"/clients/java/adapters/pom.xml "$root"/clients/java/adapters/*/pom.xml; do
         [ -e "$pom" ] || continue
         artifact=$(sed '/<parent>/,/<\/parent>/d' "$pom" | sed -n 's/.*<artifactId>\(.*\)<\/artifactId>.*/\1/p' | head -n 1)
-        # A demonstration is nobody's dependency.
+        # A demonstration is not published.
         case $artifact in redis-lock-demo) continue ;; redis-lock-*) ;; *) continue ;; esac
         for element in name description url licenses scm developers; do
             grep -q "<$element>" "$pom" || grep -q '<parent>' "$pom" || die "$pom: Maven Central asks for <$element>"

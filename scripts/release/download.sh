@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fetches the files of a release and looks whether they are what this project's workflow has made of the tag.
-# Anybody can run it: it takes gh, and no rights. usage: download.sh <tag> <folder>
+# Downloads the files of a release and checks that this project's workflow has built them from the tag. Anybody can run
+# it: it needs gh, but no rights. usage: download.sh <tag> <folder>
 set -eu
 . "$(dirname -- "$0")/../lib.sh"
 

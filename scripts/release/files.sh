@@ -1,5 +1,5 @@
 #!/bin/sh
-# Puts the files of a release into one folder, with their checksums in SHA256SUMS; one that is missing is a failure.
+# Puts the files of a release into one folder, with their checksums in SHA256SUMS. Fails if one is missing.
 #
 # usage: [PARTIAL=1] files.sh <folder> <folder with some of them> ...     PARTIAL: what is missing is only named
 set -eu

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the images of a release with podman, for each architecture, from the tarballs of make dist; and sends them.
+# Builds the images of a release with podman, for each architecture, from the tarballs of make dist, and pushes them.
 #
 # usage: images.sh <folder of the tarballs> <file for the digests> [push]
 #        images.sh names      those of the list, for a workflow

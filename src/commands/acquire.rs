@@ -91,7 +91,7 @@ fn acquire<'call>(
     }
 }
 
-/// Checks that the caller may name this session, and may wait as it asks for.
+/// Checks that the caller may name this session, and may use `BLOCK` if it does.
 #[inline(never)]
 fn check_caller(
     context: Context<'_>,
@@ -106,7 +106,7 @@ fn check_caller(
     Ok(())
 }
 
-/// A call that is granted nothing now waits, or is refused.
+/// Lets a call wait that cannot be granted now. Replies nil if it may not wait.
 #[inline(never)]
 fn wait(
     context: Context<'_>,

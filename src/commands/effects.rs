@@ -1,6 +1,8 @@
-//! The internal commands. `LOCK._APPLY` and `LOCK._CLOCK` are for the replication stream and the append-only file.
-//! A user with the rights of `RESTORE`, which can do as much, may run them too. With `LOCK._PROBE` the module asks
-//! the server whether it would allow a write.
+//! The internal commands.
+//!
+//! `LOCK._APPLY` and `LOCK._CLOCK` are for the replication stream and the append-only file. A user with the rights of
+//! `RESTORE` may run them too, because `RESTORE` can do as much. The module uses `LOCK._PROBE` to ask the server
+//! whether it would allow a write.
 
 use std::borrow::Cow;
 use std::ffi::CString;
@@ -91,7 +93,7 @@ fn apply<'call>(
     let (change, is_quiet) =
         parse::effect(&mut words).map_err(|error| refuse(context, key, error))?;
     let applied = locks::apply(context, key, &change, is_quiet);
-    // An effect that is refused changes nothing. But what the primary has granted is seen.
+    // Record the token even if this server refuses the effect, because the primary has granted the token.
     if let Some(token) = change.token()
         && (applied.is_ok() || context.is_from_stream())
     {
@@ -106,8 +108,7 @@ fn apply<'call>(
     Ok(())
 }
 
-/// Refuses an effect. The sender of the stream, or of a file, does not see the error. So the lock, which is
-/// outdated now, is removed.
+/// Refuses an effect. In a stream or a file nobody sees the error, so the lock is removed, because it is outdated now.
 #[cold]
 fn refuse(context: Context<'_>, key: Text<'_>, error: EffectError) -> CommandError {
     if context.is_from_stream() {
@@ -131,7 +132,7 @@ fn clock<'call>(
     let [_name, words @ ..] = arguments else {
         return Err(CommandError::argument(c"ERR wrong number of arguments"));
     };
-    // It has no key; the permission is checked for the empty one.
+    // The command has no key, so check the permission for the empty key.
     check_source(context, OwnedText::new(b"").text())?;
     let token = parse::clock(&mut in_order(words))?;
     observe_token(token);
@@ -140,7 +141,7 @@ fn clock<'call>(
     Ok(())
 }
 
-/// Allows the primary and a file; a user needs the permission to `RESTORE` the key.
+/// Allows commands from the primary and from a file. A user needs the permission to `RESTORE` the key.
 fn check_source(context: Context<'_>, key: Text<'_>) -> Result<(), CommandError> {
     if context.is_from_stream() {
         return Ok(());

@@ -13,7 +13,8 @@ pub(super) struct Fence;
 impl Command for Fence {
     const SPEC: Spec = Spec {
         name: c"lock.fence",
-        // It changes nothing, but only a primary knows the current grant. Clients do not send a write to replicas.
+        // The command changes nothing. The flag keeps clients from sending it to a replica, which may not know the
+        // current grant.
         flags: c"write fast",
         categories: c"write fast",
         arity: -2,

@@ -7,7 +7,7 @@ use crate::server::Context;
 
 const NO_DEADLINE: i64 = -1;
 
-/// The names and numbers of a holder.
+/// The numeric fields of a holder, with their names.
 pub(super) fn holder_numbers(holder: &Holder<'_>, now: UnixTime) -> [(&'static [u8], i64); 5] {
     let grant = holder.grant;
     let ttl_ms = match holder.end {
@@ -24,7 +24,7 @@ pub(super) fn holder_numbers(holder: &Holder<'_>, now: UnixTime) -> [(&'static [
     ]
 }
 
-/// Replies the owner and its numbers, as fields of a map.
+/// Replies with the owner and these numbers, as fields of a map.
 pub(super) fn reply_fields(context: Context<'_>, owner: Owner<'_>, numbers: &[(&[u8], i64)]) {
     context.reply_bytes(b"owner");
     context.reply_bytes(owner.bytes());
@@ -33,7 +33,7 @@ pub(super) fn reply_fields(context: Context<'_>, owner: Owner<'_>, numbers: &[(&
     }
 }
 
-/// Replies one field of a map.
+/// Replies with one field of a map.
 pub(super) fn reply_number(context: Context<'_>, name: &[u8], number: i64) {
     context.reply_bytes(name);
     context.reply_integer(number);
@@ -44,7 +44,7 @@ pub(super) fn id_or_none(session: Option<SessionId>) -> i64 {
     session.map_or(0, SessionId::number).cast_signed()
 }
 
-/// A count as the server takes it.
+/// Converts a count to the integer type of replies.
 pub(super) fn integer(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

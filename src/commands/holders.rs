@@ -35,15 +35,15 @@ fn holders<'call>(
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
     let (name, mut words) = key_and_words(arguments)?;
-    let most = parse::count(&mut words)?.unwrap_or(usize::MAX);
-    let key = waiting::look(context, name);
+    let max = parse::count(&mut words)?.unwrap_or(usize::MAX);
+    let lock = waiting::open_for_read(context, name);
     let now = now(context);
-    let Some(holders) = key.holders(now)? else {
+    let Some(holders) = lock.holders(now)? else {
         context.reply_array(0);
         return Ok(());
     };
-    context.reply_array(holders.live_count(now).min(most));
-    for holder in holders.live(now).take(most) {
+    context.reply_array(holders.live_count(now).min(max));
+    for holder in holders.live(now).take(max) {
         context.reply_map(8);
         reply_fields(context, holder.owner, &holder_numbers(&holder, now));
         reply_number(context, b"limit", i64::from(holder.limit.number()));

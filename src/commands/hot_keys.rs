@@ -11,7 +11,7 @@ use crate::statistics::{self, KeyStats};
 use crate::waiting;
 
 const DEFAULT_COUNT: usize = 10;
-/// Precedes a key when the server is asked whether the caller may use the command with that key.
+/// The keyword before the key when the module asks the server whether the caller may use the command with that key.
 const KEYWORD: &CStr = c"KEY";
 
 pub(super) struct HotKeys;
@@ -19,7 +19,7 @@ pub(super) struct HotKeys;
 impl Command for HotKeys {
     const SPEC: Spec = Spec {
         name: c"lock.hotkeys",
-        // It checks the rights of the calling client, and a script is no client.
+        // The command checks the rights of the calling client, and a script has no such client.
         flags: c"readonly deny-script",
         categories: c"read slow",
         arity: -1,

@@ -33,9 +33,9 @@ fn info<'call>(
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
     let (name, _) = key_and_words(arguments)?;
-    let key = waiting::look(context, name);
+    let lock = waiting::open_for_read(context, name);
     let now = now(context);
-    let holders = key.holders(now)?;
+    let holders = lock.holders(now)?;
     let first = holders
         .as_ref()
         .and_then(|holders| holders.live(now).next());

@@ -18,10 +18,10 @@ use redis_lock_core::parse::{self, Kind, Words};
 use crate::locks::{CommandError, max_lease};
 use crate::server::{self, ArgKind, Argument, Context, Text};
 
-/// The version that added the commands; a later command names its own.
+/// The version that added the first commands. A later command names its own version.
 const SINCE: &std::ffi::CStr = c"0.1.0";
 
-/// The core's description of a command's words, as the server takes it.
+/// Converts the core's description of a command's arguments to the server's form.
 fn documented(words: &[parse::Argument]) -> Vec<Argument> {
     let argument = |word: &parse::Argument| Argument {
         name: word.name,
@@ -62,7 +62,7 @@ pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
     }
 }
 
-/// The key of a call, and the words after it.
+/// Splits the arguments of a call into its key and the words after the key.
 fn key_and_words<'call>(
     arguments: &'call [Text<'call>],
 ) -> Result<(Text<'call>, Words<impl Iterator<Item = &'call [u8]>>), CommandError> {
@@ -77,6 +77,7 @@ fn in_order<'call>(words: &'call [Text<'call>]) -> Words<impl Iterator<Item = &'
     Words::new(words.iter().map(|text| text.bytes()), max_lease())
 }
 
-/// The longest name, in bytes, of a lock that clients wait for, or that a session renews. Such a lock is opened every few
-/// milliseconds, and each time the server reads the whole name twice.
+/// The longest name, in bytes, of a lock that clients wait for or that a session renews. Longer names would be too
+/// slow, because the module opens such a lock every few milliseconds, and each time the server reads the whole name
+/// twice.
 const MAX_WATCHED_NAME: usize = 8192;

@@ -47,7 +47,7 @@ fn release<'call>(
     let holds_left = match Lock::open(primary, name).release(&request, session) {
         Ok(holder) => holder.map_or(0, |holder| holder.grant.holds.number()),
         Err(CommandError::Refused(_))
-            if request.calls_off() && waiting::cancel(context, name, request.owner.bytes()) =>
+            if request.cancels_waits() && waiting::cancel(context, name, request.owner.bytes()) =>
         {
             0
         }
@@ -57,7 +57,8 @@ fn release<'call>(
     Ok(())
 }
 
-/// The primary has judged it, and sends it only when it frees the lock.
+/// Frees the lock without a check, because the primary has checked the release, and replicates only one that frees the
+/// lock.
 #[inline(never)]
 fn release_from_stream(context: Context<'_>, name: Text<'_>) {
     context.replicate_verbatim();

@@ -7,14 +7,14 @@ use crate::server::{Context, InfoWriter, entries_alive, entries_flushed, values_
 use crate::statistics::{self, COUNTERS, Counter, TimesSummary, counted};
 use crate::{sessions, waiting};
 
-/// Writes the fields. A crash report has no context, and gets only the fields that need none.
+/// Writes the fields. In a crash report there is no context, so only the fields that need none are written.
 pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
     section.field(c"held", values_alive());
     section.field(c"holders", entries_alive());
     let last_token = last_token().map_or(0, |token| token.number().cast_signed());
     section.field(c"last_token", last_token);
     for (counter, name) in COUNTERS {
-        // A flush deletes values without naming keys; these are counted apart.
+        // A flush deletes values without naming their keys, so they are counted separately.
         let flushed = match counter {
             Counter::Removals => entries_flushed(),
             _ => 0,

@@ -11,7 +11,7 @@ use crate::locks::{CommandError, answer, monotonic};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 
-const FOR_EVER: i64 = -1;
+const NO_TIMEOUT: i64 = -1;
 
 pub(super) struct Waiters;
 
@@ -40,8 +40,8 @@ fn waiters<'call>(
 ) -> Result<(), CommandError> {
     let (name, mut words) = key_and_words(arguments)?;
     let count = parse::count(&mut words)?;
-    // Opened only to check its type.
-    waiting::look(context, name).check_type()?;
+    // Open the key only to check its type.
+    waiting::open_for_read(context, name).check_type()?;
     let waiters = waiting::waiters(context, name, count.unwrap_or(usize::MAX));
     context.reply_array(waiters.len());
     let now = monotonic();
@@ -54,7 +54,7 @@ fn waiters<'call>(
 fn reply(context: Context<'_>, waiter: &Waiter, now: Monotonic) {
     let millis = |length: Duration| i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
     let waited_ms = millis(now.since(waiter.since));
-    let left_ms = waiter.until.map_or(FOR_EVER, |until| {
+    let left_ms = waiter.until.map_or(NO_TIMEOUT, |until| {
         (millis(until.since(waiter.since)) - waited_ms).max(0)
     });
     context.reply_map(6);

@@ -1,8 +1,8 @@
-//! The server's token clock and how it is persisted, the wall clock and the monotonic clock.
+//! The token clock and how it is persisted, the wall clock and the monotonic clock.
 //!
 //! Every token that this server grants, receives from its primary or loads raises the token clock. An RDB file stores
-//! it along with the keys. An append-only file that is rewritten without preamble holds only keys, and would lose the
-//! tokens of free locks. So after such a rewrite `LOCK._CLOCK` is appended.
+//! the clock along with the keys. But an append-only file that is rewritten without a preamble contains only keys, so
+//! it would lose the tokens of free locks. After such a rewrite the module appends `LOCK._CLOCK`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::server::{self, Context, ServerEvent};
 
 /// The last token seen, 0 for none. Written only under the server's lock.
 static LAST: AtomicU64 = AtomicU64::new(0);
-/// The last token is to be written as soon as anything may be written.
+/// True until the token clock is appended to the append-only file.
 static TO_RECORD: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn load(context: Context<'_>) {
     server::subscribe(context, ServerEvent::Forked, |context| {
         if context.flags().append_only() && rewrites_keys_alone(context) {
             TO_RECORD.store(true, Ordering::Relaxed);
-            // Nothing may be written in the event of the fork.
+            // A module must not write inside the event of the fork.
             server::call_later(context, Duration::ZERO, record);
         }
     });
@@ -32,9 +32,10 @@ pub(super) fn load(context: Context<'_>) {
     });
 }
 
-/// True when the child that was just forked rewrites the append-only file without preamble. For other
-/// children nothing is recorded: on Valkey 9.0 and 9.1 a replicated command without keys can break a slot
-/// migration.
+/// Returns true if the child that was just forked rewrites the append-only file without a preamble.
+///
+/// The clock is not appended for other children, because on Valkey 9.0 and 9.1 a replicated command without keys can
+/// break a slot migration.
 fn rewrites_keys_alone(context: Context<'_>) -> bool {
     let rewrites = context.info_number(c"persistence", c"aof_rewrite_in_progress");
     let preamble = context.setting(c"aof-use-rdb-preamble");
@@ -46,12 +47,12 @@ pub(crate) fn last_token() -> Option<Token> {
     Token::new(LAST.load(Ordering::Relaxed))
 }
 
-/// Records a token that was granted here or elsewhere.
+/// Raises the token clock to a token that this server or another one has granted.
 pub(crate) fn observe_token(token: Token) {
     LAST.fetch_max(token.number(), Ordering::Relaxed);
 }
 
-/// The clock as it is now, for a rule. The token of what is granted is recorded by [`observe_token`].
+/// A copy of the token clock for the core's rules. A grant must then be recorded with [`observe_token`].
 pub(crate) fn token_clock() -> TokenClock {
     TokenClock::after(last_token())
 }

@@ -1,5 +1,6 @@
-//! Replicas and the append-only file do not get the command but its effect: the new state of an exclusive lock, or one
-//! change of a shared one. Only a release that frees its lock is replicated as sent. `docs/design.md` has the details.
+//! Replicates effects. Replicas and the append-only file do not get a command but its effect: the new state of an
+//! exclusive lock, or one change of a shared lock. Only a release that frees its lock is replicated as sent.
+//! `docs/design.md` has the details.
 
 use std::ffi::CStr;
 
@@ -12,12 +13,12 @@ pub(crate) const APPLY: &CStr = c"lock._apply";
 /// The command that carries the token clock.
 pub(crate) const CLOCK: &CStr = c"lock._clock";
 
-/// A command that is flagged as a write and does nothing. The server allows it when it would allow a grant.
+/// A command that is flagged as a write but does nothing. The server allows it exactly when it would allow a grant.
 pub(crate) const PROBE: &CStr = c"lock._probe";
 
 const FREE: &CStr = c"DEL";
 
-/// Checks that the server's own commands that the locks need are there.
+/// Checks that the server still has the commands that the module calls, which `rename-command` can remove.
 pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
     if !context.has_command(FREE) {
         return Err(
@@ -70,10 +71,9 @@ pub(super) fn replicate_free(context: Context<'_>, key: Text<'_>) {
     context.replicate_key(FREE, key);
 }
 
-/// The command that is running is a release that frees its lock.
+/// Replicates the running command, a release that frees its lock, as it was sent. On some servers that costs less than
+/// another command (docs/hot-path.md), and it is safe because the release always leaves the lock free.
 pub(super) fn replicate_release(context: Context<'_>) {
-    // As it was given, which costs some servers less than another command (docs/hot-path.md). The lock is free
-    // afterwards, however often it is applied.
     context.replicate_verbatim();
 }
 

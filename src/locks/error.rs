@@ -1,4 +1,4 @@
-//! The error replies, each with a code for programs first; and the reply of a grant.
+//! The replies for errors and grants. An error starts with a code for programs.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -17,21 +17,21 @@ pub(crate) enum CommandError {
     Argument(Cow<'static, CStr>),
     /// The key holds another type.
     WrongType,
-    /// This server follows a primary.
+    /// This server is a replica.
     ReadOnly,
     /// The user lost the right to acquire the lock while the call waited.
     NoPermission,
     /// The user may not run a command of the replication stream.
     NotPermitted,
-    /// The caller is no client, so it has no user whose rights could be checked.
+    /// The caller is not a client, so it has no user whose rights could be checked.
     NoClient,
     /// The waiter limit of the lock is reached.
     TooManyWaiters,
     /// The server cannot block this client.
     CannotWait,
-    /// As many calls wait on this server as allowed.
+    /// The limit of blocked calls on this server is reached.
     TooManyWaitersInAll,
-    /// As many queued calls wait on this server as allowed.
+    /// The limit of queued calls on this server is reached.
     TooManyQueued,
     /// Waiting would create a deadlock cycle.
     Deadlock(CString),
@@ -49,7 +49,7 @@ impl CommandError {
         context.reply_error(self.text());
     }
 
-    /// Counts the error if its reason was the state of the lock.
+    /// Counts the error if the state of the lock caused it.
     #[cold]
     pub(crate) fn count_refusal(&self) {
         if let Self::Refused(refusal) = self
@@ -114,7 +114,7 @@ impl From<Malformed> for CommandError {
     }
 }
 
-/// As [`answer`], for the commands of an owner, whose refusals are counted.
+/// Like [`answer`], but for the commands of an owner, whose refusals are counted.
 pub(crate) fn answer_owner(context: Context<'_>, result: Result<(), CommandError>) {
     if let Err(error) = result {
         error.count_refusal();
@@ -122,14 +122,14 @@ pub(crate) fn answer_owner(context: Context<'_>, result: Result<(), CommandError
     }
 }
 
-/// Replies the error of a call that failed.
+/// Replies with the error of a failed call.
 pub(crate) fn answer(context: Context<'_>, result: Result<(), CommandError>) {
     if let Err(error) = result {
         error.reply(context);
     }
 }
 
-/// The reply of a successful acquire or renewal; with the limit in force where the call named one.
+/// Replies with a grant, and with the limit in force if the call named a limit.
 pub(crate) fn reply_grant(
     context: Context<'_>,
     owner: Owner<'_>,
@@ -146,12 +146,12 @@ pub(crate) fn reply_grant(
     }
 }
 
-/// Proof that this server is no replica, and so may change its locks.
+/// Proof that this server is a primary, so that a command may change its locks.
 #[derive(Clone, Copy)]
 pub(crate) struct Primary<'call>(Context<'call>);
 
 impl<'call> Primary<'call> {
-    /// The error on a replica, even on a writable one.
+    /// Returns an error on a replica, even if the replica is writable.
     pub(crate) fn check(context: Context<'call>) -> Result<Self, CommandError> {
         if context.flags().replica() {
             Err(CommandError::ReadOnly)

@@ -1,11 +1,11 @@
-//! A warning in the log when the server may evict held locks.
+//! Logs a warning when the server is configured to evict held locks.
 
 use crate::server::{self, Context, GilCell, MemoryLimit, ServerEvent};
 
 /// The policy at the last check.
 static POLICY: GilCell<Option<String>> = GilCell::new(None);
 
-/// Warns now if the policy evicts, and whenever such a policy is set.
+/// Warns now if the policy can evict locks, and again whenever such a policy is set.
 pub(super) fn load(context: Context<'_>) {
     check(context);
     server::subscribe(context, ServerEvent::Configured, check);
@@ -22,7 +22,7 @@ fn check(context: Context<'_>) {
     }
 }
 
-/// The warning. It is given even without a memory limit, because one can be set at any time.
+/// The text of the warning. The module warns even without a memory limit, because one can be set at any time.
 fn warning(MemoryLimit { bytes, policy }: &MemoryLimit) -> String {
     format!(
         "held locks may be evicted, and then granted to others: maxmemory-policy is {policy} \

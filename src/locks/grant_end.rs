@@ -1,4 +1,4 @@
-//! The ends of grants, for the statistics: a release, the end of the lease, or a removal.
+//! Records how grants end for the statistics: by a release, by the end of the lease, or by a removal.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,45 +12,47 @@ use crate::statistics::{self, Counter};
 /// True while the module deletes the key of a released lock.
 static RELEASING: AtomicBool = AtomicBool::new(false);
 
-/// The last lock that was lost in this iteration of the event loop, and how many grants it had, on a server
-/// that reports an expiry only after the removal of the key. The report follows at once, so a later one is about another key.
+/// The last lock that was lost in this iteration of the event loop, and the number of its grants.
+///
+/// Used on servers that report an expiry only after they have removed the key. The report follows the removal directly,
+/// so only the last lost lock can match it.
 static LAST_LOST: GilCell<Option<(LockId, usize)>> = GilCell::new(None);
 
 pub(super) fn load(context: Context<'_>) {
     server::count_flushes(context);
 }
 
-/// The last hold of a grant was released.
+/// Records the release of the last hold of a grant.
 pub(crate) fn released(context: Context<'_>, token: Token) {
     statistics::hold_ended(context, context.unix_millis(), token);
 }
 
-/// The lease of a holder has ended, while its key still exists.
+/// Records the end of a holder's lease when the key still exists.
 pub(crate) fn lease_ended(context: Context<'_>, lock_id: &LockId, holder: &Holder<'_>) {
     statistics::hold_ended(context, holder.end.millis(), holder.grant.token);
     expired(context, lock_id);
 }
 
-/// Deletes a key because its lock was released.
+/// Runs `delete`, which deletes the key of a released lock.
 pub(super) fn while_releasing(delete: impl FnOnce()) {
     RELEASING.store(true, Ordering::Relaxed);
     delete();
     RELEASING.store(false, Ordering::Relaxed);
 }
 
-/// True when the key that is losing its lock was released.
+/// Returns true if the module is deleting the key of a released lock.
 pub(super) fn is_releasing() -> bool {
     RELEASING.load(Ordering::Relaxed)
 }
 
-/// A key is losing its lock without a release. Called while the server removes it.
+/// Records the loss of a lock without a release. The server calls this while it removes the key.
 #[cold]
 pub(super) fn lost<L>(lost: &Lost<'_, L>, tokens: impl Iterator<Item = Token>) {
     if lost.on_replica_or_loading() {
         return;
     }
     let context = lost.context();
-    // The server deletes what has expired by now, not by the start of the command.
+    // Use the current time, not that of the command, because the server expires keys by the current time.
     let now = UnixTime::from_micros(context.unix_micros_now());
     let mut grants = 0;
     for token in tokens {
@@ -83,7 +85,7 @@ fn forget_last_lost(context: Context<'_>) {
     LAST_LOST.with(context, |last| *last = None);
 }
 
-/// The key that was just removed had expired.
+/// Counts the last removal as an expiry, because the server has reported one for its key.
 fn confirm_expired(context: Context<'_>, key: &[u8]) {
     let database = context.database();
     let last = LAST_LOST.with(context, Option::take);

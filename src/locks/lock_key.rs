@@ -1,4 +1,4 @@
-//! A lock in the keyspace: reading it, changing it and announcing the change.
+//! Reads and changes a lock in the keyspace, and announces the changes.
 
 use std::ffi::CStr;
 
@@ -33,7 +33,8 @@ impl KeyspaceEvent {
         }
     }
 
-    /// The event of the primary, derived from the lock before the change.
+    /// Derives the event that the primary raised from the lock before the change, because the effect does not contain
+    /// it.
     fn of(before: Option<&Holders<'_>>, change: &LockChange<'_>) -> Self {
         let Some(after) = change.holder() else {
             let ends_leases = matches!(
@@ -60,21 +61,21 @@ impl KeyspaceEvent {
 /// How a change is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Announce<'a> {
-    /// To `WATCH` and caches, to replicas and the append-only file, and as these keyspace events.
+    /// To `WATCH` and client-side caches, to replicas and the append-only file, and as these keyspace events.
     Events(&'a [KeyspaceEvent]),
-    /// As a release. The running command is the one that frees the lock, and is replicated as it is.
+    /// As the release that frees the lock. The running command is that release and is replicated as sent.
     LastRelease,
-    /// Only to replicas and the append-only file, where it is not announced either.
+    /// Only to replicas and the append-only file, which do not announce it either.
     Quietly,
-    /// To `WATCH` and caches, and as this keyspace event; without one, not at all. The running command comes from
-    /// the stream, and replicates itself.
+    /// To `WATCH` and client-side caches, and as this keyspace event; not at all if there is no event. Nothing is
+    /// replicated here, because the running command comes from the stream and replicates itself.
     FromStream(Option<KeyspaceEvent>),
 }
 
 impl Announce<'_> {
     /// Announces a change. `effect` is the encoded change; `None` when the key was deleted.
     ///
-    /// The key is closed by then, because a listener may change it.
+    /// The key must be closed before, because a listener may change it.
     #[expect(clippy::inline_always, reason = "saves 50 instructions of a pair")]
     #[inline(always)]
     fn send(self, context: Context<'_>, name: Text<'_>, effect: Option<&[u8]>) {
@@ -111,12 +112,12 @@ impl<'call> LockView<'call> {
         Self(LockKey(Key::read(context, name)))
     }
 
-    /// The error when the key holds another type.
+    /// Returns an error if the key holds another type.
     pub(crate) fn check_type(&self) -> Result<(), WrongType> {
         self.0.holders().map(|_| ())
     }
 
-    /// The holders of the lock; `None` when it is free, or when every lease has ended.
+    /// The holders of the lock; `None` if it is free or all leases have ended.
     pub(crate) fn holders(&self, now: UnixTime) -> Result<Option<Holders<'_>>, WrongType> {
         let holders = self.0.holders()?;
         Ok(holders.filter(|holders| holders.live_count(now) > 0))
@@ -140,7 +141,8 @@ impl<'call> LockKey<'call> {
         self.0.context()
     }
 
-    /// The holders of the lock; `None` when it is free. Holders whose lease has ended count until they are removed.
+    /// The holders of the lock; `None` if it is free. Includes holders whose lease has ended but who are not removed
+    /// yet.
     pub(crate) fn holders(&self) -> Result<Option<Holders<'_>>, WrongType> {
         Ok(match self.0.content() {
             Content::Empty => None,
@@ -155,8 +157,8 @@ impl<'call> LockKey<'call> {
         })
     }
 
-    /// As [`LockKey::holders`], for this release. A release that frees an exclusive lock does not need the end of the
-    /// lease, and asking costs 450 instructions.
+    /// Like [`LockKey::holders`], but for this release. A release that frees an exclusive lock does not need the end of
+    /// the lease, and reading that costs 450 instructions.
     pub(crate) fn holders_to_release(
         &self,
         call: &Release<'_>,
@@ -170,12 +172,12 @@ impl<'call> LockKey<'call> {
         self.holders()
     }
 
-    /// True when the lock has several holders, or one with a wider limit than 1.
+    /// Returns true if the lock has several holders, or one with a wider limit than 1.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self.0.content(), Content::Ours(ValueRef::Large(_)))
     }
 
-    /// True when the lock has one holder with limit 1.
+    /// Returns true if the lock has one holder with limit 1.
     pub(crate) fn is_exclusive(&self) -> bool {
         matches!(self.0.content(), Content::Ours(ValueRef::Bytes(_)))
     }
@@ -184,7 +186,7 @@ impl<'call> LockKey<'call> {
         self.0.expiry().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// Makes a change and announces it. A lock that is not the one that the change was made for is removed.
+    /// Makes and announces a change. If the change does not fit the lock, removes the lock.
     #[inline]
     pub(crate) fn write(self, change: &LockChange<'_>, announce: Announce<'_>) {
         let (context, name) = (self.0.context(), self.0.name());
@@ -239,7 +241,7 @@ impl<'call> LockKey<'call> {
         self.set_expiry(change.expiry());
         drop(self);
         let mut buffer = EffectBuffer::new();
-        // This server has seen the tokens of the holders, so there is one.
+        // Never `MAX`, because this server has seen the tokens of the holders.
         let seen = last_token().unwrap_or(Token::MAX);
         let effect = change.effect(seen, announce == Announce::Quietly, &mut buffer);
         announce.send(context, name, Some(effect));
@@ -254,11 +256,11 @@ impl<'call> LockKey<'call> {
     }
 }
 
-/// Makes a change that comes from the primary, from a file, or from a user with the rights of `RESTORE`. The caller
-/// replicates it. A quiet change is not announced.
+/// Makes a change that comes from the primary, from a file, or from a user with the rights of `RESTORE`. A quiet change
+/// is not announced. The caller replicates the change.
 ///
-/// Fails if the change was made for another lock. A user's command is tried on a copy first, so that its error leaves
-/// the lock as it was. In the stream the caller removes the lock.
+/// Fails if the change does not fit the lock. A user's change is tried on a copy first, so that a failure leaves the
+/// lock unchanged. After a failure in the stream, the caller must remove the lock.
 pub(crate) fn apply(
     context: Context<'_>,
     name: Text<'_>,
@@ -276,8 +278,7 @@ pub(crate) fn apply(
     key.try_write(change, Announce::FromStream((!is_quiet).then_some(event)))
 }
 
-/// Frees the key, whatever it holds, because the primary or the file that is being loaded says so. The caller
-/// replicates it.
+/// Deletes the key, whatever it holds, for a release that comes from the primary or a file. The caller replicates it.
 pub(crate) fn apply_release(context: Context<'_>, name: Text<'_>) {
     delete(
         context,
@@ -286,7 +287,7 @@ pub(crate) fn apply_release(context: Context<'_>, name: Text<'_>) {
     );
 }
 
-/// Removes an outdated lock, or whatever the key holds.
+/// Deletes the key, whatever it holds, because its lock is outdated.
 pub(crate) fn remove(context: Context<'_>, name: Text<'_>) {
     delete(context, name, Announce::Events(&[]));
 }

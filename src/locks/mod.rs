@@ -28,8 +28,8 @@ pub(crate) use settings::{
 };
 pub(crate) use slice::{SLICE, Slice};
 
-/// Registers the data type and the settings, and subscribes to what the layer needs to know. `lost` is
-/// called for each key that loses its lock without a release.
+/// Registers the data type and the settings, and subscribes to the events of the layer. `lost` is called for each lock
+/// that is lost without a release.
 pub(crate) fn load(context: Context<'_>, lost: OnLoss) -> Result<(), &'static str> {
     effect::load(context)?;
     redis_lock::on_loss(lost);

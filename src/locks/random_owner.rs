@@ -1,4 +1,4 @@
-//! Random owners, for callers that ask for one with `*`.
+//! Random owners, for calls that give `*` as their owner.
 
 use rand::rngs::{StdRng, SysRng};
 use rand::{Rng, SeedableRng};
@@ -8,7 +8,7 @@ use uuid::fmt::Hyphenated;
 
 use crate::server::{Context, GilCell};
 
-/// Seeded once, so that an owner costs no system call.
+/// Seeded once, so that a new owner costs no system call.
 static GENERATOR: GilCell<Option<StdRng>> = GilCell::new(None);
 
 pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {

@@ -1,7 +1,7 @@
-//! The data type `RedisLock`: saving, loading, rewriting, loss.
+//! The server's data type `RedisLock`: saves, loads and rewrites locks, and reports lost ones.
 //!
-//! This is version 1 of the stored form. The core's `stored.rs` describes the fields of a lock. The token clock is
-//! stored along with the keys, as one number.
+//! This file implements version 1 of the stored form. The core's `stored.rs` describes the fields of a lock. The token
+//! clock is stored along with the keys, as one number.
 
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ const ENCODING: c_int = 1;
 
 static HANDLE: TypeHandle = TypeHandle::new();
 
-/// Called with the database and the key of a lock that was lost.
+/// A handler that takes the database and the key of a lost lock.
 pub(crate) type OnLoss = fn(Context<'_>, i32, &[u8]);
 
 static ON_LOSS: OnceLock<OnLoss> = OnceLock::new();
@@ -29,17 +29,17 @@ pub(super) fn on_loss(handler: OnLoss) {
     ON_LOSS.get_or_init(|| handler);
 }
 
-/// The type of the value of a held lock: the record of an exclusive lock, or the holders of a shared one.
+/// The data type of a held lock. Its value is the record of an exclusive lock, or the holders of a shared lock.
 pub(crate) struct RedisLock;
 
 impl RedisLock {
-    /// The holder of an exclusive lock with this value and this expiry of its key.
+    /// Decodes the holder of an exclusive lock from its value and the expiry of its key.
     pub(super) fn holder(record: &[u8], expiry: Deadline) -> Holder<'_> {
         Holder::read(record, Limit::ONE, expiry).expect("a value that this module encoded")
     }
 }
 
-/// The holder without the expiry of the key, which the server stores.
+/// Decodes the holder without its deadline: the server stores the expiry of the key itself.
 fn stored_holder(record: &[u8]) -> Holder<'_> {
     RedisLock::holder(record, Deadline::Never)
 }
@@ -104,7 +104,7 @@ impl DataType for RedisLock {
 
     fn lost(lost: &Lost<'_, HolderSet>) {
         if grant_end::is_releasing() {
-            // The release serves the queue itself.
+            // The running release serves the line itself.
             return;
         }
         match lost.value() {
@@ -193,15 +193,15 @@ fn read_shared(stored: &mut RdbReader) -> Result<Value<HolderSet>, String> {
         })?;
     }
     let set = HolderSet::finish_stored(set).map_err(|refusal| refusal.to_string())?;
-    // Those of a lock that is refused are not seen.
+    // Only now, because the tokens of a refused lock must not raise the token clock.
     if let Some(highest) = highest {
         observe_token(highest);
     }
     Ok(Value::large(set))
 }
 
-/// Reads the fields after the token, and uses the holder. The token of a lock that is read counts as seen, even if its
-/// lease has ended and it never becomes a key.
+/// Reads the fields after the token, and passes the holder to `use_holder`, which records the token as seen. That holds
+/// even if the lease has ended, so that the lock never becomes a key.
 fn read_holder<T>(
     stored: &mut RdbReader,
     limit: u64,

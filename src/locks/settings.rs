@@ -23,7 +23,7 @@ static MAX_HOLDERS: NumericSetting = NumericSetting::new(c"max-holders", 10_000,
 static MAX_SESSIONS: NumericSetting = NumericSetting::new(c"max-sessions", 10_000, 0, 1_000_000);
 static DEADLOCK_DETECTION: SwitchSetting = SwitchSetting::new(c"deadlock-detection", true);
 
-/// The server's `maxclients`.
+/// The server's `maxclients`, as last read.
 static MAX_CLIENTS: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
@@ -69,8 +69,8 @@ pub(crate) fn max_waiters() -> usize {
     usize::try_from(MAX_WAITERS.get()).unwrap_or(0)
 }
 
-/// How many calls may wait on this server, for all locks: whatever the setting, they leave a quarter of the
-/// server's connections to other clients.
+/// How many calls may be blocked on this server. Whatever the setting, they leave a quarter of the server's connections
+/// to other clients.
 pub(crate) fn max_waiters_total() -> usize {
     let connections = MAX_CLIENTS.load(Ordering::Relaxed);
     let setting = usize::try_from(MAX_WAITERS_TOTAL.get()).unwrap_or(0);
@@ -82,7 +82,7 @@ pub(crate) fn max_queued() -> usize {
     usize::try_from(MAX_QUEUED.get()).unwrap_or(0)
 }
 
-/// Notes the server's `maxclients`, which may have been changed.
+/// Reads the server's `maxclients` again.
 fn look_up_max_clients(context: Context<'_>) {
     let most = context.info_number(c"clients", c"maxclients");
     let most = most.and_then(|most| usize::try_from(most).ok());
@@ -99,12 +99,12 @@ pub(crate) fn max_sessions() -> usize {
     usize::try_from(MAX_SESSIONS.get()).unwrap_or(0)
 }
 
-/// True when a call fails that would create a deadlock cycle.
+/// Returns true if a call that would create a deadlock cycle fails.
 pub(crate) fn detects_deadlocks() -> bool {
     DEADLOCK_DETECTION.is_on()
 }
 
 fn lease(setting: &NumericSetting) -> Lease {
-    // The setting has the bounds of a lease.
+    // Never the default, because the setting has the bounds of a lease.
     Lease::from_millis(setting.get().unsigned_abs()).unwrap_or(Lease::MAX)
 }

@@ -1,4 +1,4 @@
-//! The time limit for one part of the work in the event loop.
+//! The time limit for work in the event loop.
 
 use std::time::Duration;
 
@@ -6,11 +6,12 @@ use redis_lock_core::Monotonic;
 
 use super::monotonic;
 
-/// The time limit for each part of the work in the event loop, and for serving one lock. The rest is left for the next
-/// time, so that the server serves its other clients in between.
+/// The time limit for each part of the work in the event loop, and for serving one lock. The rest waits for the next
+/// tick, so that the server can serve its clients in between.
 pub(crate) const SLICE: Duration = Duration::from_millis(1);
 
-/// The time of a part of the work. Each part does at least one step, so that it always makes progress.
+/// Measures the time of one part of the work. Each part does at least one step before it checks the time, so that it
+/// always makes progress.
 pub(crate) struct Slice(Monotonic);
 
 impl Slice {

@@ -13,37 +13,37 @@ use super::{Context, OwnedText, Text};
 /// An ACL category that the module has added.
 pub(crate) struct AclCategory(pub(super) &'static CStr);
 
-/// Adds an ACL category, before any command is registered in it; `None` on Redis before 7.4.
+/// Adds an ACL category. Must be called before a command is registered in it. `None` on Redis before 7.4.
 pub(crate) fn add_category(context: Context<'_>, name: &'static CStr) -> Option<AclCategory> {
     // SAFETY: the context is live, and the server copies the name.
     let added = unsafe { raw::RedisModule_AddACLCategory?(context.raw, name.as_ptr()) };
     (added == OK).then_some(AclCategory(name))
 }
 
-/// The rights of a user, as they are now.
+/// The current rights of a user.
 pub(crate) struct Rights(*mut raw::RedisModuleUser);
 
 impl Rights {
-    /// Those of the calling client; `None` when no client calls, as in another module's call.
+    /// The rights of the calling client's user; `None` if the caller is not a client, as in another module's call.
     pub(crate) fn of_client(context: Context<'_>) -> Option<Self> {
         Self::of(&name_of_client(context)?)
     }
 
-    /// Those of the user that the running command runs for, in a script too; `None` when another module runs it for no
+    /// The rights of the user that the command runs for, even in a script; `None` if another module runs it without a
     /// user.
     pub(crate) fn of_caller(context: Context<'_>) -> Option<Self> {
         Self::of(&context.user_name()?)
     }
 
-    /// Those of the user with this name; `None` when there is no such user.
+    /// The rights of the user with this name; `None` if there is no such user.
     fn of(name: &OwnedText) -> Option<Self> {
         // SAFETY: the name is live, and the user is freed with this.
         let user = unsafe { api!(RedisModule_GetModuleUserFromUserName)(name.text().raw) };
-        // Only a user that is there may be freed: `then_some` would make and drop one of null.
+        // Not `then_some`, which would create a value with a null pointer and free it.
         (!user.is_null()).then(|| Self(user))
     }
 
-    /// True when the user may run this command in the database of `context`.
+    /// Returns true if the user may run this command in the database of `context`.
     pub(crate) fn allow(&self, context: Context<'_>, command: &[Text<'_>]) -> bool {
         let words = command.as_ptr().cast_mut().cast();
         let count = c_int::try_from(command.len()).unwrap_or(c_int::MAX);
@@ -74,8 +74,8 @@ type CheckInDatabase = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// The check of a command in a database (Valkey from 9.1, where a user may be limited to some databases):
-/// the other check denies such users every command.
+/// Checks a command in a database. Valkey from 9.1 on can limit users to some databases, and the older check denies
+/// such users every command.
 // SAFETY: the type is that of the function: user, words and their number, database, and where to put
 // the reason of a refusal, if anywhere.
 static CHECK_IN_DATABASE: Optional<CheckInDatabase> =
@@ -90,17 +90,17 @@ fn name_of_client(context: Context<'_>) -> Option<OwnedText> {
     }
 }
 
-/// The user for whom another module calls, if for any.
+/// The user that another module runs the command for, if any.
 pub(super) fn name_of_caller(context: Context<'_>) -> Option<OwnedText> {
     if !context.has_user() {
-        // Without a user the function below crashes.
+        // The function below would crash without a user.
         return None;
     }
     // SAFETY: the context is live and has a user; the name is ours to free.
     unsafe { OwnedText::from_raw(api!(RedisModule_GetCurrentUserName)(context.raw)) }
 }
 
-/// The first server version that checks the rights of its own blocked commands again before it runs them.
+/// The first server version that checks the rights for its own blocked commands again before it runs them.
 const CHECKS_AGAIN: i32 = 0x0007_0200;
 
 /// The user of a waiting call, whose rights are checked again later.
@@ -108,8 +108,8 @@ const CHECKS_AGAIN: i32 = 0x0007_0200;
 pub(crate) struct User(Arc<OwnedText>);
 
 impl User {
-    /// The user that the command runs for; `None` when another module runs it for no user, or when the server does not
-    /// check again.
+    /// The user that the command runs for; `None` if another module runs it without a user, or if the server does not
+    /// check rights again.
     pub(crate) fn to_check_again(context: Context<'_>) -> Option<Self> {
         // SAFETY: takes no argument.
         let version = unsafe { api!(RedisModule_GetServerVersion)() };
@@ -119,7 +119,7 @@ impl User {
         Some(Self(Arc::new(context.user_name()?)))
     }
 
-    /// True when the user may run this command now, in the database of `context`; false if the user was deleted.
+    /// Returns true if the user still exists and may run this command in the database of `context`.
     pub(crate) fn may_run(&self, context: Context<'_>, command: &[Text<'_>]) -> bool {
         Rights::of(&self.0).is_some_and(|rights| rights.allow(context, command))
     }

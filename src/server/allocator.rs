@@ -1,21 +1,21 @@
-//! The global allocator is the server's, so that memory counts towards `maxmemory` and `INFO memory`. A
-//! build with the feature `system-allocator`, for memory checkers, leaves it out.
+//! Uses the server's allocator as the global allocator, so that memory counts towards `maxmemory` and `INFO memory`.
+//! The feature `system-allocator` disables this for memory checkers.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 
 use redis_module::raw;
 
-/// The alignment of all blocks of the server. It is not that of C's `malloc`: the server builds jemalloc
-/// with sizes of 24, 40 and 56 bytes (`--with-lg-quantum=3`), or puts 8 bytes of its own before a block.
+/// The alignment of all blocks of the server. It is smaller than that of C's `malloc`, because the server builds
+/// jemalloc with sizes of 24, 40 and 56 bytes (`--with-lg-quantum=3`), or puts 8 bytes of its own before a block.
 const ALIGNMENT: usize = 8;
 
-/// The server's allocator in a server, the system's in unit tests.
+/// The server's allocator in a server, and the system's allocator in unit tests.
 ///
-/// A process uses the same one from its first allocation on: in a server nothing is allocated before the
-/// API's pointers are set. So a block is always freed by the allocator that it is from.
+/// A process uses the same allocator from its first allocation on, because in a server nothing is allocated before the
+/// pointers of the API are set. So each block is freed by the allocator that it came from.
 ///
-/// A block that asks for more than the server's alignment (a hash table does) is a part of a larger one.
+/// A block with more than the server's alignment (for a hash table, for example) is part of a larger block.
 pub(crate) struct ServerAllocator;
 
 // SAFETY: each method hands its arguments on to one allocator, always the same one in a process; a
@@ -65,7 +65,8 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 }
 
-/// A block in a larger one that `alloc` gives. Its distance from the start is stored just before it.
+/// Allocates a block inside a larger block from `alloc`. Its distance from the start of the larger block is stored just
+/// before it.
 ///
 /// # Safety
 ///
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn without_memory_there_is_no_block() {
+    fn a_failed_allocation_returns_null() {
         let layout = Layout::from_size_align(52, 16).unwrap();
         // SAFETY: a null is allowed.
         assert!(unsafe { alloc_aligned(layout, |_| ptr::null_mut()) }.is_null());

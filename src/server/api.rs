@@ -1,4 +1,4 @@
-//! The functions of the module API, and its codes.
+//! The functions of the module API, and their return codes.
 
 /// A function of the module API that every supported server has.
 macro_rules! api {

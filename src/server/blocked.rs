@@ -4,8 +4,8 @@
 //!
 //! * by the module: [`Blocked::answer`] passes the answer to the server, which calls
 //!   [`BlockedCallbacks::reply`] from the event loop;
-//! * by a disconnect, or by an error from the server: the server calls [`BlockedCallbacks::disconnected`],
-//!   even if an answer was passed already;
+//! * by a disconnect, or by the server with an error: the server calls [`BlockedCallbacks::disconnected`], even if the
+//!   module has passed an answer already;
 //! * by `CLIENT UNBLOCK … TIMEOUT`, on servers that do that safely: [`BlockedCallbacks::unblocked`].
 //!
 //! Unblocking a client twice would free it twice. So [`Blocked::answer`] takes the handle by value, and the two
@@ -38,18 +38,18 @@ pub(crate) trait BlockedCallbacks: Sized + 'static {
     /// The answer to the client.
     type Answer: Send;
 
-    /// Writes the answer; the context is that of the client, as in the other two.
+    /// Writes the answer. The context of all three callbacks is that of the client.
     fn reply(context: Context<'_>, answer: &Self::Answer);
 
-    /// The client has disconnected, or the server answered it. Returns the handle if no answer was passed.
+    /// Handles a disconnect of the client, or an answer by the server. Returns the handle if no answer was passed.
     fn disconnected(context: Context<'_>) -> Option<Blocked<Self>>;
 
-    /// Writes the reply of `CLIENT UNBLOCK … TIMEOUT`; returns the handle if no answer was passed.
+    /// Writes the reply after `CLIENT UNBLOCK … TIMEOUT`. Returns the handle if no answer was passed.
     fn unblocked(context: Context<'_>) -> Option<Blocked<Self>>;
 }
 
 impl<W: BlockedCallbacks> Blocked<W> {
-    /// Blocks the calling client, whose flags must allow it. `None` when the server refuses anyway.
+    /// Blocks the calling client, whose flags must allow it. Returns `None` if the server refuses nevertheless.
     pub(crate) fn block(context: Context<'_>) -> Option<Self> {
         // SAFETY: the context is that of a command whose client may be blocked. Waits are timed by
         // the caller, so there is no time-out here.
@@ -77,7 +77,7 @@ impl<W: BlockedCallbacks> Blocked<W> {
         })
     }
 
-    /// Passes the answer to the server, which replies it from the event loop.
+    /// Passes the answer to the server, which sends it from the event loop.
     pub(crate) fn answer(self, answer: W::Answer) {
         self.end(Box::into_raw(Box::new(answer)).cast());
     }

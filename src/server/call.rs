@@ -1,5 +1,4 @@
-//! Calls of the server's commands, for what its API does not provide: rights, whether a write would be allowed,
-//! clients, modules, settings.
+//! Calls commands of the server for what its API does not provide: rights, write checks, clients, modules and settings.
 
 use std::ffi::{CStr, c_int};
 use std::io;
@@ -14,20 +13,20 @@ use super::{Context, Text};
 /// The result of a check of the caller's rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permission {
-    /// The caller may.
+    /// The caller has the right.
     Granted,
-    /// The caller may not.
+    /// The caller does not have the right.
     Denied,
 }
 
 /// Whether the server would allow a write on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteCheck {
-    /// It would run it.
+    /// The server would run the write.
     Allowed,
-    /// It would refuse it for now: too few replicas, an unwritable disk, …
+    /// The server would refuse the write for now: too few replicas, a full disk, …
     NotNow,
-    /// It would redirect it to another node of the cluster.
+    /// The server would redirect the write to another node of the cluster.
     OtherNode,
     /// The cluster is down.
     ClusterDown,
@@ -36,9 +35,9 @@ pub(crate) enum WriteCheck {
 impl Context<'_> {
     /// Checks that the caller may run `RESTORE key …`.
     ///
-    /// Runs it as the caller with a payload that every server refuses. An error about the payload, the
-    /// existing key or another node comes only after the check of the rights. No other check works on Redis
-    /// 7.0, and for a caller without a user (another module's own call, which is denied).
+    /// Runs it as the caller, with a payload that every server refuses. The server checks the rights first, so an error
+    /// about the payload, the existing key or another node means that the caller has them. No other check works on
+    /// Redis 7.0 and for a caller without a user (another module's own call, which is denied).
     pub(crate) fn may_restore(self, key: Text<'_>) -> Permission {
         let (ttl, no_payload) = (OwnedText::new(b"0"), OwnedText::new(b""));
         let arguments = [key, ttl.text(), no_payload.text()];
@@ -59,9 +58,9 @@ impl Context<'_> {
         })
     }
 
-    /// True when the running command runs for a user: a client's always does, another module's may not.
+    /// Returns true if the command runs for a user. A client's command always does, but another module's may not.
     ///
-    /// Runs a command that does not exist as the caller: without a user that gets another error.
+    /// Runs a nonexistent command as the caller, which gets a different error without a user.
     pub(super) fn has_user(self) -> bool {
         self.call(c"", c"CEv", &[], |reply| {
             reply.refusal == Refusal::NoSuchCommand
@@ -70,8 +69,8 @@ impl Context<'_> {
 
     /// Checks whether the server would allow a write on a key, whatever it holds.
     ///
-    /// `probe` is a command of the module that is flagged as a write, takes the key and does nothing. The
-    /// server checks it as a script's call; if it can, it does not run it (see [`can_dry_run`]).
+    /// `probe` is a command of the module that is flagged as a write, takes the key and does nothing. The server checks
+    /// it like a call of a script, and only checks it if it can (see [`can_dry_run`]).
     pub(crate) fn check_write(self, probe: &CStr, key: Text<'_>) -> WriteCheck {
         let format = if can_dry_run() { c"SDv" } else { c"SEv" };
         self.call(probe, format, &[key], |reply| {
@@ -84,9 +83,9 @@ impl Context<'_> {
         })
     }
 
-    /// True when the server has a command of this name: an operator may have renamed it.
+    /// Returns true if the server has a command with this name, which an operator may have renamed.
     ///
-    /// Calls it without the arguments that it needs, which does nothing.
+    /// Calls the command without its arguments, so that it does nothing.
     pub(crate) fn has_command(self, name: &CStr) -> bool {
         self.call(name, c"Ev", &[], |reply| {
             let error = reply.error().unwrap_or_default();
@@ -110,14 +109,14 @@ impl Context<'_> {
         })
     }
 
-    /// The names of the loaded modules; `None` when the server refuses to list them.
+    /// The names of the loaded modules; `None` if the server refuses to list them.
     pub(super) fn modules(self) -> Option<Vec<String>> {
         let list = OwnedText::new(b"LIST");
         self.call(c"MODULE", c"Ev", &[list.text()], |reply| {
             if reply.error().is_some() {
                 return None;
             }
-            // Each is a list of names and values, of which the module's name is the first.
+            // Each module is a list of names and values. The first value is the name of the module.
             let modules = (0..).map_while(|index| reply.item(index));
             modules.map(|module| module.item(1)?.text()).collect()
         })
@@ -171,8 +170,8 @@ impl Context<'_> {
 /// The first server version that can check a call without running it.
 const DRY_RUN: c_int = 0x0007_0200;
 
-/// True when [`Context::check_write`] runs no command, which `MONITOR` and the statistics would show (from
-/// Redis 7.2, and Valkey).
+/// Returns true if [`Context::check_write`] only checks the command (on Redis from 7.2 and on Valkey). Otherwise the
+/// command runs, so it appears in `MONITOR` and in the statistics.
 pub(crate) fn can_dry_run() -> bool {
     // SAFETY: takes no argument.
     unsafe { api!(RedisModule_GetServerVersion)() >= DRY_RUN }
@@ -183,7 +182,7 @@ pub(super) struct Reply {
     raw: *mut raw::RedisModuleCallReply,
     /// Why the command was not run, if the reply is an error.
     refusal: Refusal,
-    /// The command was only checked.
+    /// True if the command was only checked.
     is_dry_run: bool,
 }
 
@@ -215,7 +214,8 @@ impl Reply {
         unsafe { api!(RedisModule_CallReplyType)(self.raw) }
     }
 
-    /// The text of an error; empty when there is no reply at all. A dry run that passes has no reply.
+    /// The text of an error; empty if there is no reply at all. A successful dry run has no reply either, but is no
+    /// error.
     fn error(&self) -> Option<String> {
         match self.kind() {
             UNKNOWN if self.is_dry_run => None,
@@ -244,7 +244,7 @@ impl Reply {
         (0..).map_while(|index| self.item(index))
     }
 
-    /// The value of this name, in an array of alternating names and values.
+    /// The value with this name in an array of alternating names and values.
     pub(super) fn field(&self, name: &str) -> Option<Self> {
         let mut items = self.items();
         while let (Some(this), Some(value)) = (items.next(), items.next()) {

@@ -1,4 +1,4 @@
-//! Which user a command runs for, and a client's user and database.
+//! The user that a command runs for, and the user and database of a client.
 
 use redis_module::raw;
 
@@ -7,8 +7,8 @@ use super::api::{OK, api};
 use super::{Context, OwnedText};
 
 impl Context<'_> {
-    /// The name of the user that the running command runs for, in a script too; `None` when another module runs it for
-    /// no user.
+    /// The name of the user that the command runs for, even in a script; `None` if another module runs it without a
+    /// user.
     pub(crate) fn user_name(self) -> Option<OwnedText> {
         if !self.flags().is_of_client_or_script() {
             return name_of_caller(self);
@@ -17,7 +17,7 @@ impl Context<'_> {
         unsafe { OwnedText::from_raw(api!(RedisModule_GetCurrentUserName)(self.raw)) }
     }
 
-    /// The user and the database that a client of a connection has now.
+    /// The current user and database of a connected client.
     pub(crate) fn identity_of(self, client: u64) -> Option<(OwnedText, i32)> {
         let mut info = raw::RedisModuleClientInfo {
             version: 1,

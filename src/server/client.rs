@@ -1,4 +1,4 @@
-//! The state of a client's connection: by `CLIENT LIST`, and by the socket that it names.
+//! The state of a client's connection, from `CLIENT LIST` and from the client's socket.
 
 use std::ffi::{c_int, c_short};
 use std::{io, ptr};
@@ -6,13 +6,13 @@ use std::{io, ptr};
 use super::Context;
 use super::api::{OK, api};
 
-/// The socket of a client that is connected.
+/// The socket of a connected client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Socket(c_int);
 
 impl Socket {
-    /// True when the other end has closed or the connection is broken, even if the server has not read that yet. False
-    /// in doubt.
+    /// Returns true if the other end has closed or the connection is broken, even if the server has not read that yet.
+    /// Returns false if in doubt.
     pub(crate) fn peer_has_closed(self) -> bool {
         // Other systems have no such flag, and report only a connection that is closed both ways.
         #[cfg(target_os = "linux")]
@@ -34,20 +34,20 @@ impl Socket {
     }
 }
 
-/// The flags of a client that gets more than replies (subscribed, tracking, monitor), or whose last command
-/// has not run (in a transaction, blocked).
+/// The flags of a client that gets more than replies (subscribed, tracking, monitor), or whose last command has not run
+/// yet (in a transaction, blocked).
 const MORE_THAN_REPLIES: [char; 5] = ['P', 't', 'O', 'x', 'b'];
 
 impl Context<'_> {
-    /// The sockets of these clients, as far as they are connected.
+    /// The sockets of these clients. Leaves out clients that are not connected.
     pub(crate) fn sockets(self, clients: &[u64]) -> Vec<(u64, Socket)> {
         let lines = self.client_lines(clients).unwrap_or_default();
         lines.lines().filter_map(socket).collect()
     }
 
-    /// True when the reply to a client's last command is unsent, at least in part: the command was
-    /// `command`, and the server has output left that the client's socket did not take. False for a client that gets
-    /// more than replies, or whose last command has not run.
+    /// Returns true if at least part of the reply to a client's last command is unsent: the command was `command`, and
+    /// the server has output left that the socket did not accept. Returns false for a client that gets more than
+    /// replies, or whose last command has not run yet.
     pub(crate) fn reply_is_unsent(self, client: u64, command: &str) -> bool {
         let Some(line) = self.client_lines(&[client]) else {
             return false;
@@ -61,17 +61,17 @@ impl Context<'_> {
             && waits_for_socket(&line)
     }
 
-    /// True when the caller is a client of a connection: no script, function or call of another module.
+    /// Returns true if the caller is a client with a connection, not a script, a function or another module.
     pub(crate) fn comes_from_connection(self) -> bool {
         let client = self.client_id();
-        // SAFETY: without room for them, the server tells only whether it knows the client.
+        // SAFETY: with a null pointer, the server only reports whether it knows the client.
         client != 0
             && self.flags().is_of_client()
             && unsafe { api!(RedisModule_GetClientInfoById)(ptr::null_mut(), client) == OK }
     }
 
-    /// True when this client's command may be running: the server holds arguments of it, and it is not blocked. (Also
-    /// where threads have read a command that is still to run.)
+    /// Returns true if this client may be running a command: the server has arguments of the client, and the client is
+    /// not blocked. (Also true if an I/O thread has read a command that has not run yet.)
     pub(crate) fn may_be_running(self, client: u64) -> bool {
         self.client_lines(&[client]).is_some_and(|line| {
             field(&line, "argv-mem").is_some_and(|arguments| arguments != "0")
@@ -80,8 +80,11 @@ impl Context<'_> {
     }
 }
 
-/// True when the server waits until the client's socket takes more output. On Valkey, output without such an event may
-/// have been sent by an I/O thread; on Redis, whose lines name the thread, a thread that closes removes the event.
+/// Returns true if the client's socket has not accepted all output.
+///
+/// The server then waits for a write event of the socket. Without such an event, an I/O thread of Valkey may have sent
+/// the output already. On Redis, whose lines name the I/O thread, a missing event proves nothing, because a thread that
+/// closes the client removes the event.
 fn waits_for_socket(line: &str) -> bool {
     field(line, "events").is_some_and(|events| events.contains('w'))
         || field(line, "io-thread").is_some()

@@ -1,4 +1,4 @@
-//! The nodes of a cluster: slots, ports and addresses.
+//! The slots, ports and addresses of cluster nodes.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
@@ -10,7 +10,7 @@ use super::call::{OwnedText, Reply};
 use super::optional::Optional;
 use super::{Context, Text};
 
-/// The ports of a node for clients, as far as known.
+/// The known client ports of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ports {
     pub(crate) plain: Option<u16>,
@@ -18,7 +18,7 @@ pub(crate) struct Ports {
 }
 
 impl Context<'_> {
-    /// The slot of a key; only on a node of a cluster.
+    /// The slot of a key, on a cluster node.
     pub(crate) fn cluster_slot(self, key: Text<'_>) -> Option<u16> {
         let keyslot = OwnedText::new(b"KEYSLOT");
         let arguments = [keyslot.text(), key];
@@ -27,14 +27,14 @@ impl Context<'_> {
         })
     }
 
-    /// The output of `CLUSTER NODES`; only on a node of a cluster.
+    /// The output of `CLUSTER NODES`, on a cluster node.
     pub(crate) fn cluster_nodes(self) -> Option<String> {
         let nodes = OwnedText::new(b"NODES");
         self.call(c"CLUSTER", c"Ev", &[nodes.text()], Reply::text)
     }
 
-    /// The ports of the node of this id. `CLUSTER NODES` has only one of them, whether a client uses TLS or
-    /// not.
+    /// The ports of the node with this id. `CLUSTER NODES` does not suffice, because it contains only one port, whether
+    /// or not a client uses TLS.
     pub(crate) fn cluster_ports(self, id: &str) -> Ports {
         let shards = OwnedText::new(b"SHARDS");
         self.call(c"CLUSTER", c"Ev", &[shards.text()], |shards| {
@@ -55,7 +55,7 @@ impl Context<'_> {
         })
     }
 
-    /// The address of the node of this id for a client, on servers where it depends on the client (Valkey).
+    /// The address of the node with this id for a client, on servers where it depends on the client (Valkey).
     pub(crate) fn cluster_ip_for(self, client: u64, id: &str) -> Option<String> {
         const BYTES: usize = 64; // an address takes 46 bytes at most
         let id = CString::new(id).ok()?;
@@ -78,7 +78,7 @@ impl Context<'_> {
         (code == OK && !ip.is_empty()).then(|| ip.to_string_lossy().into_owned())
     }
 
-    /// True when the client of this id uses TLS.
+    /// Returns true if the client with this id uses TLS.
     #[allow(clippy::unused_self)] // the proof that the server may be asked
     pub(crate) fn came_by_tls(self, client: u64) -> bool {
         const TLS: u64 = 1 << 0; // REDISMODULE_CLIENTINFO_FLAG_SSL

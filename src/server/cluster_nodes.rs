@@ -1,11 +1,11 @@
-//! Slots in the output of `CLUSTER NODES`: which node serves a slot, and the redirection to it.
+//! Parses `CLUSTER NODES`: which node serves a slot, and how a client is redirected to it.
 
 use std::cell::OnceCell;
 use std::ffi::CString;
 
 use super::{Context, Text};
 
-/// The output of `CLUSTER NODES`, asked for at most once: it may be long.
+/// The output of `CLUSTER NODES`, which is requested at most once because it may be long.
 #[derive(Default)]
 pub(crate) struct NodesCache(OnceCell<Option<String>>);
 
@@ -14,22 +14,22 @@ impl NodesCache {
         self.0.get_or_init(|| context.cluster_nodes()).as_deref()
     }
 
-    /// True when this node imports the slot of this key, key by key: it serves the keys that it has to clients that were
-    /// redirected here.
+    /// Returns true if this node imports the slot of this key, key by key. It then serves the keys that it already has
+    /// to clients that were redirected here.
     pub(crate) fn imports(&self, context: Context<'_>, name: Text<'_>) -> bool {
         let known = self.get(context).zip(context.cluster_slot(name));
         known.is_some_and(|(nodes, slot)| imports(nodes, slot))
     }
 }
 
-/// How redirections name a node: the setting `cluster-preferred-endpoint-type`.
+/// How a redirection names a node, by the setting `cluster-preferred-endpoint-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     /// By its address.
     Ip,
     /// By its host name.
     Hostname,
-    /// Not at all: the client takes the host that it knows, and the port.
+    /// Not at all. The client uses the host that it is connected to, with the port of the redirection.
     Unknown,
 }
 
@@ -43,7 +43,7 @@ impl Endpoint {
     }
 }
 
-/// The node that a command on an absent key is redirected to, as this node sees it.
+/// The node that this node would redirect a command on a missing key to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     /// `MOVED`, or `ASK` while the slot migrates.
@@ -55,7 +55,7 @@ pub(crate) struct Target {
     hostname: String,
 }
 
-/// The address of a node for one client, where it differs from what this node sees.
+/// The address of a node for one client, if it differs from the address that this node knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ForClient {
     pub(crate) ip: Option<String>,
@@ -89,7 +89,7 @@ impl Target {
     }
 }
 
-/// The redirection of a command on an absent key of `slot`, by this node's `CLUSTER NODES`.
+/// The redirection of a command on a missing key of `slot`, by this node's `CLUSTER NODES`.
 pub(crate) fn target(nodes: &str, slot: u16) -> Option<Target> {
     let nodes: Vec<_> = nodes.lines().filter_map(Node::parse).collect();
     let owner = nodes.iter().find(|node| node.serves(slot))?;
@@ -107,7 +107,7 @@ pub(crate) fn unserved() -> CString {
     c"CLUSTERDOWN Hash slot not served".to_owned()
 }
 
-/// True when this node imports `slot` key by key.
+/// Returns true if this node imports `slot` key by key.
 fn imports(nodes: &str, slot: u16) -> bool {
     let mut nodes = nodes.lines().filter_map(Node::parse);
     nodes.any(|node| node.myself && node.imports(slot))
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_list_of_nodes_has_no_slots() {
+    fn text_that_is_not_a_list_of_nodes_has_no_slots() {
         for text in [
             "",
             "\n",

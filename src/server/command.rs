@@ -1,4 +1,4 @@
-//! Commands: description, registration and calls.
+//! Describes, registers and runs commands.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
@@ -12,26 +12,26 @@ use super::{AclCategory, Context, Text};
 
 /// A command of the module.
 pub(crate) trait Command {
-    /// Its description for the server and `COMMAND DOCS`.
+    /// The description for the server and `COMMAND DOCS`.
     const SPEC: Spec;
 
-    /// Answers one call; `arguments` starts with the command's name and has the arity of the spec.
+    /// Answers one call. `arguments` starts with the command's name and has the arity of the spec.
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]);
 }
 
 /// The description of a command.
 pub(crate) struct Spec {
-    /// Its name; of a subcommand, those of its container and its own: `container|name`.
+    /// The name; for a subcommand `container|name`.
     pub(crate) name: &'static CStr,
     pub(crate) flags: &'static CStr,
-    /// The server's own ACL categories, where a module can name them.
+    /// The server's own ACL categories, on servers where a module can name them.
     pub(crate) categories: &'static CStr,
-    /// The number of arguments with the name; if it varies, the minimum, negated.
+    /// The number of arguments including the name. If it varies, the negated minimum.
     pub(crate) arity: c_int,
     pub(crate) summary: &'static CStr,
     pub(crate) complexity: &'static CStr,
     pub(crate) since: &'static CStr,
-    /// The changes in later versions: each version, and its change.
+    /// The later versions that changed the command, each with its change.
     pub(crate) history: &'static [(&'static CStr, &'static CStr)],
     /// How the command uses its key, if it has one.
     pub(crate) key: Option<KeyUse>,
@@ -39,24 +39,24 @@ pub(crate) struct Spec {
     pub(crate) arguments: fn() -> Vec<Argument>,
 }
 
-/// How a command uses its key, which is its first argument, except for one kind.
+/// How a command uses its key, which is its first argument, except for `ReadUnnamed`.
 #[derive(Clone, Copy)]
 pub(crate) enum KeyUse {
-    /// Reads the value and replies something of it.
+    /// Reads the value and returns data from it.
     Read,
-    /// Reads and writes the value and replies something of it.
+    /// Reads and writes the value and returns data from it.
     Update,
     /// Overwrites the key.
     Overwrite,
-    /// Reads the value, replies something of it and may delete the key.
+    /// Reads the value, returns data from it and may delete the key.
     Delete,
-    /// Replies something of keys that no argument names. A caller may see a key if it may run the command with this
+    /// Returns data from keys that are not arguments. A caller may see a key if it may run the command with this
     /// keyword and the key. The keyword exists only for that check.
     ReadUnnamed(&'static CStr),
 }
 
 impl KeyUse {
-    /// True when the first argument is the key.
+    /// Returns true if the first argument is the key.
     const fn is_first(self) -> bool {
         !matches!(self, Self::ReadUnnamed(_))
     }
@@ -66,10 +66,10 @@ impl KeyUse {
 pub(crate) struct Argument {
     pub(crate) name: &'static CStr,
     pub(crate) kind: ArgKind,
-    /// The keyword that introduces it.
+    /// The keyword before the argument.
     pub(crate) keyword: Option<&'static CStr>,
     pub(crate) optional: bool,
-    /// The version that added it, where that is not the one that added the command.
+    /// The version that added the argument, if that is later than the command.
     pub(crate) since: Option<&'static CStr>,
 }
 
@@ -81,9 +81,9 @@ pub(crate) enum ArgKind {
     String,
     /// An integer.
     Integer,
-    /// A keyword alone.
+    /// A keyword without a value.
     Flag,
-    /// One of these.
+    /// One of these arguments.
     OneOf(Vec<Argument>),
 }
 
@@ -95,13 +95,13 @@ const KEY: Argument = Argument {
     since: None,
 };
 
-/// Registers a command while the module is being loaded, also in the module's ACL category if there is
-/// one. The container of a subcommand comes first. False when the server refuses.
+/// Registers a command while the module is being loaded, and adds it to the module's ACL category if there is one. The
+/// container of a subcommand must be registered first. Returns false if the server refuses.
 pub(crate) fn register<C: Command>(context: Context<'_>, category: Option<&AclCategory>) -> bool {
     create(context, &C::SPEC, Some(call::<C>), category)
 }
 
-/// Registers a command that only contains others.
+/// Registers a command that only contains subcommands.
 pub(crate) fn register_container(
     context: Context<'_>,
     spec: &Spec,
@@ -155,7 +155,7 @@ fn create(
     }
 }
 
-/// The names of a subcommand's container and of itself.
+/// The names of a subcommand's container and of the subcommand itself.
 fn parts(name: &'static CStr) -> Option<(CString, &'static CStr)> {
     let bytes = name.to_bytes_with_nul();
     let bar = bytes.iter().position(|byte| *byte == b'|')?;
@@ -293,7 +293,7 @@ fn key_spec(key: KeyUse) -> raw::RedisModuleCommandKeySpec {
     }
 }
 
-/// The server's list of `arguments`; `groups` keeps every list alive.
+/// Builds the server's list of `arguments`. `groups` keeps all lists alive.
 fn argument_list(
     arguments: &[Argument],
     groups: &mut Vec<Vec<raw::RedisModuleCommandArg>>,

@@ -1,5 +1,4 @@
-//! Settings for `CONFIG GET`, `SET`, `REWRITE` and redis.conf. The server puts the module's name before
-//! each.
+//! Settings for `CONFIG GET`, `SET`, `REWRITE` and redis.conf. The server prefixes their names with the module's name.
 
 use std::ffi::{CStr, c_int, c_longlong, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -10,7 +9,7 @@ use super::Context;
 use super::api::{OK, REFUSED, api};
 use super::guard::guard_logged;
 
-/// An integer setting; the server keeps it within its bounds.
+/// An integer setting, which the server keeps within its bounds.
 pub(crate) struct NumericSetting {
     name: &'static CStr,
     default: i64,
@@ -58,7 +57,7 @@ impl SwitchSetting {
     }
 }
 
-/// Registers a switch while the module is being loaded. False when the server refuses.
+/// Registers a switch while the module is being loaded. Returns false if the server refuses.
 pub(crate) fn register_switch(context: Context<'_>, setting: &'static SwitchSetting) -> bool {
     // SAFETY: the context is live, and the setting that the callbacks get is static.
     let code = unsafe {
@@ -76,7 +75,7 @@ pub(crate) fn register_switch(context: Context<'_>, setting: &'static SwitchSett
     code == OK
 }
 
-/// Registers a setting while the module is being loaded. False when the server refuses.
+/// Registers a setting while the module is being loaded. Returns false if the server refuses.
 pub(crate) fn register(context: Context<'_>, setting: &'static NumericSetting) -> bool {
     // SAFETY: the context is live, and the setting that the callbacks get is static.
     let code = unsafe {
@@ -96,7 +95,7 @@ pub(crate) fn register(context: Context<'_>, setting: &'static NumericSetting) -
     code == OK
 }
 
-/// Loads the settings from redis.conf, after all are registered.
+/// Loads the settings from redis.conf. Must be called after all settings are registered.
 pub(crate) fn load_settings(context: Context<'_>) -> bool {
     // SAFETY: the context is live.
     let code = unsafe { api!(RedisModule_LoadConfigs)(context.raw) };

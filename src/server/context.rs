@@ -1,4 +1,4 @@
-//! A call from the server: replies, replication, events, the log.
+//! The context of a call from the server: replies, replication, events and the log.
 
 use std::ffi::{CStr, CString, c_int, c_long};
 use std::marker::PhantomData;
@@ -10,21 +10,23 @@ use redis_module::raw;
 
 use super::api::{OK, api};
 
-/// In microseconds: a transaction or script that has run for this long sees time pass. A shorter one does not, as with
-/// the server's own commands.
+/// Within a transaction or script, time stands still for this many microseconds, as for the server's own commands. One
+/// that runs longer sees time pass.
 const LONG: u64 = 10_000;
 
 /// The current call from the server.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'call> {
     pub(super) raw: *mut raw::RedisModuleCtx,
-    /// Those at the start of a command or a timer's job, which asks for them several times.
+    /// The flags at the start of a command or a timer's job, which reads them several times.
     flags: Option<Flags>,
     call: PhantomData<&'call ()>,
 }
 
-/// The state of the server and of the caller. Never zero, because a server is a primary or a replica: without that
-/// niche a [`Context`] would be passed in memory.
+/// The state of the server and of the caller.
+///
+/// Never zero, because a server is always a primary or a replica. Without that niche a [`Context`] would not be passed
+/// in registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flags(NonZero<c_int>);
 
@@ -42,49 +44,48 @@ impl Flags {
         self.0.get().cast_unsigned() & flag != 0
     }
 
-    /// This server follows a primary.
+    /// Returns true if this server is a replica.
     pub(crate) fn replica(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_SLAVE)
     }
 
-    /// The command comes from the replication stream.
+    /// Returns true if the command comes from the replication stream.
     fn replicated(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED)
     }
 
-    /// An RDB or AOF file is being loaded.
+    /// Returns true while an RDB or AOF file is being loaded.
     pub(crate) fn loading(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
     }
 
-    /// This server repeats what its primary did, or what a file says.
+    /// Returns true if this server repeats what its primary did or what a file contains.
     pub(super) fn replica_or_loading(self) -> bool {
         self.replica() || self.loading()
     }
 
-    /// This server is a node of a cluster.
+    /// Returns true if this server is a cluster node.
     pub(crate) fn cluster(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_CLUSTER)
     }
 
-    /// The command is not one of a script or function, nor of another module: it may block its client, unless it is in
-    /// a transaction.
+    /// Returns true if the command comes directly from a client, not from a script, a function or another module.
     pub(super) fn is_of_client(self) -> bool {
         !self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
             && (self.may_block() || self.has(raw::REDISMODULE_CTX_FLAGS_MULTI))
     }
 
-    /// The command is one of a client, perhaps in a script or function.
+    /// Returns true if the command comes from a client, directly or in a script or function.
     pub(super) fn is_of_client_or_script(self) -> bool {
         self.is_of_client() || self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
     }
 
-    /// The command is one of a script or function, whose client has an id of its own.
+    /// Returns true if the command comes from a script or function, whose client has an id of its own.
     pub(crate) fn in_script(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
     }
 
-    /// The caller can be blocked: it is not in a transaction, a script or another module's call.
+    /// Returns true if the caller can be blocked: it is not in a transaction, a script or another module's call.
     pub(crate) fn may_block(self) -> bool {
         const NEVER: u32 = raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING
             | raw::REDISMODULE_CTX_FLAGS_MULTI
@@ -92,7 +93,7 @@ impl Flags {
         !self.has(NEVER)
     }
 
-    /// An append-only file is kept.
+    /// Returns true if the server writes an append-only file.
     pub(crate) fn append_only(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_AOF)
     }
@@ -111,7 +112,7 @@ impl Context<'_> {
         }
     }
 
-    /// As [`Context::new`], for a call that asks for its flags more than once.
+    /// Like [`Context::new`], but for a call that reads its flags more than once.
     ///
     /// # Safety
     ///
@@ -125,7 +126,7 @@ impl Context<'_> {
         }
     }
 
-    /// The flags at the start of a command or of a timer's job; in any other call the present ones.
+    /// The flags at the start of a command or of a timer's job; in any other call the current flags.
     #[inline]
     pub(crate) fn flags(self) -> Flags {
         // SAFETY: the context is live.
@@ -144,10 +145,10 @@ impl Context<'_> {
         unsafe { api!(RedisModule_SelectDb)(self.raw, number) == OK }
     }
 
-    /// The command comes from the replication stream, or from a file that is loaded: what it says was
-    /// judged already. Another module's call while a file is loaded was not.
+    /// Returns true if the command comes from the replication stream or from a file that is being loaded, so that it
+    /// was judged before. That is not the case for another module's call while a file is being loaded.
     pub(crate) fn is_from_stream(self) -> bool {
-        /// The client by which the server runs the commands of a file.
+        /// The id of the client that runs the commands of a file.
         const FILE: u64 = u64::MAX;
         let flags = self.flags();
         flags.replicated() || (flags.loading() && self.client_id() == FILE)
@@ -159,15 +160,15 @@ impl Context<'_> {
         unsafe { api!(RedisModule_GetClientId)(self.raw) }
     }
 
-    /// True while writes are paused by `CLIENT PAUSE` or a failover.
+    /// Returns true while `CLIENT PAUSE` or a failover pauses writes.
     #[allow(clippy::unused_self)] // the proof that the server may be asked
     pub(crate) fn writes_paused(self) -> bool {
         // SAFETY: takes no argument.
         unsafe { api!(RedisModule_AvoidReplicaTraffic)() != 0 }
     }
 
-    /// The wall clock in microseconds since 1970; from Redis 7.2 and on Valkey, at the start of the command. In a
-    /// transaction or script that would be its own start, which may be long ago.
+    /// The wall clock in microseconds since 1970. From Redis 7.2 on and on Valkey it is the time at the start of the
+    /// command, or of the transaction or script unless that started long ago.
     pub(crate) fn unix_micros(self) -> u64 {
         self.time_by(|| {
             let time = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -176,13 +177,13 @@ impl Context<'_> {
         })
     }
 
-    /// As [`Context::unix_micros`], in milliseconds, which costs less on Redis 7.0.
+    /// Like [`Context::unix_micros`], but in milliseconds, which costs less on Redis 7.0.
     pub(crate) fn unix_millis(self) -> u64 {
         self.time_by(|| self.unix_micros_now()) / 1000
     }
 
-    /// The time at the start of the command, in microseconds; from `wall_clock` if the server does not provide it. A
-    /// transaction or script that has run long enough to see time pass asks the server's own clock.
+    /// The time at the start of the command, in microseconds; the time of `wall_clock` if the server does not provide
+    /// it. In a transaction or script that has run for long, the current time of the server's own clock.
     fn time_by(self, wall_clock: impl FnOnce() -> u64) -> u64 {
         let Some(began) = self.cached_micros() else {
             return wall_clock();
@@ -194,7 +195,7 @@ impl Context<'_> {
         if now > began + LONG { now } else { began }
     }
 
-    /// The wall clock as of the start of the command, transaction or script; Redis 7.0 does not provide it.
+    /// The wall clock at the start of the command, transaction or script, which Redis 7.0 does not provide.
     #[allow(clippy::unused_self)] // the proof that the server may be asked
     fn cached_micros(self) -> Option<u64> {
         // SAFETY: takes no argument; Redis 7.0 lacks the function.
@@ -202,8 +203,8 @@ impl Context<'_> {
         cached.and_then(|micros| u64::try_from(micros).ok())
     }
 
-    /// The wall clock in microseconds since 1970, to the millisecond; not that at the start of the command. It is the
-    /// server's own clock, by which leases end.
+    /// The current wall clock in microseconds since 1970, exact to the millisecond. This is the server's own clock, by
+    /// which keys expire.
     #[allow(clippy::unused_self)] // as above
     pub(crate) fn unix_micros_now(self) -> u64 {
         // SAFETY: takes no argument.
@@ -233,20 +234,20 @@ impl Context<'_> {
         unsafe { api!(RedisModule_ReplyWithNull)(self.raw) };
     }
 
-    /// Starts an array; `length` replies must follow.
+    /// Starts an array. `length` replies must follow.
     pub(crate) fn reply_array(self, length: usize) {
         let length = c_long::try_from(length).unwrap_or(c_long::MAX);
         // SAFETY: the context is live.
         unsafe { api!(RedisModule_ReplyWithArray)(self.raw, length) };
     }
 
-    /// Starts a map (RESP2: a flat array); `length` pairs of replies must follow.
+    /// Starts a map (a flat array in RESP2). `length` pairs of replies must follow.
     pub(crate) fn reply_map(self, length: c_long) {
         // SAFETY: the context is live.
         unsafe { api!(RedisModule_ReplyWithMap)(self.raw, length) };
     }
 
-    /// An error, its code first.
+    /// Replies with an error, which starts with its code.
     pub(crate) fn reply_error(self, error: &CStr) {
         // SAFETY: the server copies the string before it returns.
         unsafe { api!(RedisModule_ReplyWithError)(self.raw, error.as_ptr()) };
@@ -273,7 +274,7 @@ impl Context<'_> {
         unsafe { api!(RedisModule_SignalModifiedKey)(self.raw, key.raw) };
     }
 
-    /// Replicates the command as it was given.
+    /// Replicates the command as it was sent.
     pub(crate) fn replicate_verbatim(self) {
         // SAFETY: the context is that of a command.
         unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };
@@ -310,8 +311,10 @@ impl Context<'_> {
         }
     }
 
-    /// When nobody reads the stream, only counts the change for the server's save points: the server counts
-    /// the command that is replicated as it was given, and drops it. False when somebody reads the stream.
+    /// If nobody reads the stream, counts the change for the server's save points and returns true.
+    ///
+    /// Replicates the command as it was sent, because the server counts that as a change, and building an effect that
+    /// nobody reads would be a waste.
     fn count_unread_change(self) -> bool {
         let unread = !self.stream_is_read();
         if unread {
@@ -340,7 +343,7 @@ pub(crate) fn log_verbose(message: &str) {
 }
 
 fn log(level: &CStr, message: &str) {
-    // The message may contain a `%`, so it is an argument of the format.
+    // Pass the message as an argument of the format, because it may contain a `%`.
     let message = CString::new(message.replace('\0', "?")).unwrap_or_default();
     // SAFETY: the server takes a null context to log; three C strings, and the format asks for the
     // one that is given.
@@ -354,7 +357,7 @@ fn log(level: &CStr, message: &str) {
     }
 }
 
-/// An argument of a command, in the server's memory: any bytes.
+/// An argument of a command in the server's memory, which may contain any bytes.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Text<'call> {

@@ -1,4 +1,4 @@
-//! The module's data type: its values are stored, rewritten, measured and freed here.
+//! The interface to a data type of the module, whose values the server stores, rewrites, measures and frees.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr;
@@ -11,14 +11,14 @@ use super::detached::detached;
 use super::guard::guard_logged;
 use super::{Context, Large, Lost, Text, Value, ValueRef};
 
-/// A data type. It has no `free`: that may run on any thread, and only frees memory.
+/// A data type. It has no `free` method, because that could run on any thread; values only free memory.
 pub(crate) trait DataType {
     /// The form of a value that is more than bytes.
     type Large: Large;
 
-    /// Nine characters.
+    /// The name, which has nine characters.
     const NAME: &'static CStr;
-    /// The version of the stored form that is written.
+    /// The version of the stored form that `save` writes.
     const ENCODING: c_int;
 
     /// The handle of the registered type.
@@ -26,20 +26,20 @@ pub(crate) trait DataType {
 
     /// Stores a value.
     fn save(value: ValueRef<'_, Self::Large>, out: &mut RdbWriter);
-    /// Loads a stored value; the error says why it is refused.
+    /// Loads a stored value. The error says why the value is refused.
     fn load(stored: &mut RdbReader, encoding: c_int) -> Result<Value<Self::Large>, String>;
     /// Writes the commands that restore the key, without its expiry.
     fn rewrite(key: Text<'_>, value: ValueRef<'_, Self::Large>, out: &mut AofWriter);
-    /// A key has lost its value: deleted, expired, evicted, overwritten, renamed or moved, but not
-    /// flushed. Called while the server removes it: nothing may be written, nor any key opened.
+    /// Handles the loss of a key's value: the key was deleted, expired, evicted, overwritten, renamed or moved, but not
+    /// flushed. The server calls this while it removes the key, so this must neither write nor open a key.
     fn lost(lost: &Lost<'_, Self::Large>);
     /// Adds the value to a digest.
     fn digest(value: ValueRef<'_, Self::Large>, out: &mut Digest);
     /// Stores the data that belongs to no key.
     fn save_extra(out: &mut RdbWriter);
-    /// True when [`DataType::save_extra`] has something to store.
+    /// Returns true if [`DataType::save_extra`] has something to store.
     fn has_extra() -> bool;
-    /// Loads what `save_extra` stored; the error says why the file is refused.
+    /// Loads what `save_extra` stored. The error says why the file is refused.
     fn load_extra(stored: &mut RdbReader, encoding: c_int) -> Result<(), String>;
 }
 
@@ -60,7 +60,7 @@ impl TypeHandle {
 #[allow(clippy::cast_possible_truncation)] // 1
 const BEFORE_KEYS: c_int = raw::REDISMODULE_AUX_BEFORE_RDB as c_int;
 
-/// Registers the type while the module is being loaded. False when the server refuses.
+/// Registers the type while the module is being loaded. Returns false if the server refuses.
 pub(crate) fn register<T: DataType>(context: Context<'_>) -> bool {
     let mut methods = raw::RedisModuleTypeMethods {
         version: u64::from(raw::REDISMODULE_TYPE_METHOD_VERSION),
@@ -71,8 +71,8 @@ pub(crate) fn register<T: DataType>(context: Context<'_>) -> bool {
         digest: Some(digest::<T>),
         free: Some(free::<T>),
         aux_load: Some(load_extra::<T>),
-        // Redis 7.0 knows only `aux_save`. Other servers prefer `aux_save2`, which writes no record when
-        // there is nothing to store.
+        // Redis 7.0 knows only `aux_save`. Other servers prefer `aux_save2`, which writes no record if there is nothing
+        // to store.
         aux_save: Some(save_extra::<T>),
         aux_save2: Some(save_extra_if_any::<T>),
         aux_save_triggers: BEFORE_KEYS,
@@ -113,7 +113,7 @@ impl RdbWriter {
     }
 }
 
-/// Reads an RDB record; a field is `None` when the record does not have it.
+/// Reads an RDB record. A field is `None` if the record does not have it.
 pub(crate) struct RdbReader(*mut raw::RedisModuleIO);
 
 impl RdbReader {
@@ -126,7 +126,7 @@ impl RdbReader {
         }
     }
 
-    /// A string of any length, handed to `read`.
+    /// Passes a string of any length to `read`.
     pub(crate) fn bytes<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let mut length = 0;
         // SAFETY: the server gives a block of `length` bytes that is ours to free, or null.
@@ -144,8 +144,8 @@ impl RdbReader {
 
     /// Logs why a record is refused.
     ///
-    /// A file, or the data of a primary, concerns the operator: a warning. A payload of `RESTORE` concerns
-    /// its sender, who gets an error and may send many: verbose.
+    /// The level is a warning for a file or the data of a primary, which concern the operator. It is verbose for a
+    /// payload of `RESTORE`, whose sender gets an error and may send many.
     fn log_refusal(&self, reason: &str) {
         // SAFETY: the server makes the context once for this stream, and frees it with that.
         let context = unsafe {
@@ -252,7 +252,7 @@ unsafe extern "C" fn digest<T: DataType>(digest: *mut raw::RedisModuleDigest, va
     });
 }
 
-/// The memory of a value, with the server's two headers.
+/// The memory of a value, including the server's two headers.
 unsafe extern "C" fn memory_usage<T: DataType>(value: *const c_void) -> usize {
     const SERVER_HEADERS: usize = 16 + 16;
     guard_logged(0, || {
@@ -261,7 +261,7 @@ unsafe extern "C" fn memory_usage<T: DataType>(value: *const c_void) -> usize {
     })
 }
 
-/// The cost of freeing a value: another thread frees the expensive ones.
+/// The cost of freeing a value. The server frees expensive values in another thread.
 unsafe extern "C" fn free_effort<T: DataType>(
     _key: *mut raw::RedisModuleString,
     value: *const c_void,
@@ -294,7 +294,7 @@ unsafe extern "C" fn lost<T: DataType>(
     });
 }
 
-/// Runs on any thread.
+/// Frees a value. This may run on any thread.
 unsafe extern "C" fn free<T: DataType>(value: *mut c_void) {
     guard_logged((), || {
         // SAFETY: the server gives up the value that `Value::into_raw` gave it.

@@ -13,7 +13,7 @@ use super::guard::guard_logged;
 /// An event of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerEvent {
-    /// The server forked a child, to save, to rewrite or to feed a replica.
+    /// The server forked a child to save, to rewrite the append-only file or to feed a replica.
     Forked,
     /// This server became a primary or a replica.
     RoleChanged,
@@ -31,15 +31,14 @@ pub(crate) enum ServerEvent {
     Configured,
     /// The server's cron, ten times a second or more.
     Cron,
-    /// An iteration of the event loop begins, after the loop has slept: what the one before had to write
-    /// and to close is written and closed.
+    /// An iteration of the event loop begins, after the loop has slept. The server has written the replies and closed
+    /// the clients of the iteration before.
     LoopIteration,
-    /// An iteration of the event loop is over: what it has to write and to close is not written and closed
-    /// yet.
+    /// An iteration of the event loop ends. The server has not written its replies and closed its clients yet.
     LoopIterationEnds,
     /// A module was loaded, or is about to be unloaded.
     ModulesChanged,
-    /// A client has disconnected; the context is that of this client.
+    /// A client has disconnected. The context is that of this client.
     ClientDisconnected,
 }
 
@@ -141,7 +140,7 @@ type Handlers = [Vec<Handler>; ServerEvent::ALL.len()];
 
 const NO_HANDLERS: Handlers = [const { Vec::new() }; ServerEvent::ALL.len()];
 
-/// The server keeps one callback for each event of a module; it calls these.
+/// The handlers, which are called by the one callback that the server keeps for each event of a module.
 static HANDLERS: Mutex<Handlers> = Mutex::new(NO_HANDLERS);
 
 /// True once the module is loaded and subscribed.
@@ -151,8 +150,8 @@ fn handlers() -> MutexGuard<'static, Handlers> {
     HANDLERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `handler` at each such event once the module is loaded. The handler must not write keys; it notes
-/// the event or arms a timer.
+/// Calls `handler` for each such event once the module is loaded. The handler must not write keys, but may record the
+/// event or arm a timer.
 pub(crate) fn subscribe(context: Context<'_>, event: ServerEvent, handler: Handler) {
     handlers()[event as usize].push(handler);
     if LISTENING.load(Ordering::Relaxed) {
@@ -160,8 +159,8 @@ pub(crate) fn subscribe(context: Context<'_>, event: ServerEvent, handler: Handl
     }
 }
 
-/// Stops calling a handler at such events. Not for use in a handler of the event: the server would go on
-/// with memory that is freed here.
+/// Stops calling a handler for such events. Must not be called in a handler of the same event, because the server would
+/// then use memory that is freed here.
 pub(crate) fn unsubscribe(context: Context<'_>, event: ServerEvent, handler: Handler) {
     let others = {
         let mut handlers = handlers();
@@ -176,20 +175,20 @@ pub(crate) fn unsubscribe(context: Context<'_>, event: ServerEvent, handler: Han
     }
 }
 
-/// The databases that a flush or a swap was about.
+/// The databases that a flush or a swap has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Databases {
-    /// All of them.
+    /// All databases were flushed.
     All,
-    /// One.
+    /// One database was flushed.
     One(i32),
-    /// Two.
+    /// Two databases were swapped.
     Two(i32, i32),
 }
 
 type DatabasesHandler = fn(Context<'_>, Databases);
 
-/// The listeners for changes of databases.
+/// The handlers for changes of databases.
 static DATABASES_HANDLERS: Mutex<Vec<DatabasesHandler>> = Mutex::new(Vec::new());
 
 fn databases_handlers() -> MutexGuard<'static, Vec<DatabasesHandler>> {
@@ -229,7 +228,7 @@ unsafe fn databases(event: ServerEvent, data: *const c_void) -> Option<Databases
     }
 }
 
-/// Subscribes at the server to all events that have handlers.
+/// Subscribes to all server events that have handlers.
 pub(super) fn begin(context: Context<'_>) -> Result<(), &'static str> {
     let mut events = ServerEvent::ALL.to_vec();
     events.retain(|event| !handlers()[*event as usize].is_empty());
@@ -243,13 +242,13 @@ pub(super) fn begin(context: Context<'_>) -> Result<(), &'static str> {
     Err("the server does not report an event that the module needs")
 }
 
-/// Removes all handlers, when the module is not loaded.
+/// Removes all handlers, because loading the module has failed.
 pub(super) fn forget() {
     *handlers() = NO_HANDLERS;
     *databases_handlers() = Vec::new();
 }
 
-/// Lets the server call [`on_event`] at such events, or no longer. False when it refuses.
+/// Lets the server call [`on_event`] for such events, or stops that. Returns false if the server refuses.
 fn listen(context: Context<'_>, event: ServerEvent, on: bool) -> bool {
     let callback: raw::RedisModuleEventCallback = if on { Some(on_event) } else { None };
     // SAFETY: the context is live, and the callback stays for as long as the library is loaded;
@@ -277,7 +276,7 @@ unsafe extern "C" fn on_event(
                 handler(unsafe { Context::new(raw) }, databases);
             }
         }
-        // No lock is held during a handler: it may call the server, which may call this function.
+        // Hold no lock during a handler, because it may call the server, which may call this function again.
         let mut index = 0;
         while let Some(handler) = nth_handler(event, index) {
             index += 1;

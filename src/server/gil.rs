@@ -4,9 +4,9 @@ use std::cell::RefCell;
 
 use super::Context;
 
-/// A cell that is opened with a [`Context`], the proof that the server's lock is held.
+/// A cell whose content is accessible only with a [`Context`], which proves that the server's global lock is held.
 ///
-/// The closure must not call the server, which may call back and find the cell borrowed.
+/// The closure must not call the server, because the server may call back and find the cell borrowed.
 pub(crate) struct GilCell<T>(RefCell<T>);
 
 // SAFETY: the content is reached only through `with`, which takes a `Context`. One exists only

@@ -1,16 +1,16 @@
-//! Catches panics at the entry points, so that none crosses into the server.
+//! Catches panics at the entry points, so that no panic reaches the server.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::context::warn;
 
-/// Runs `body`. A panic in it is caught and its text passed to `report`, and `fallback` is returned. A panic
-/// in `report` is caught and dropped.
+/// Runs `body`. If it panics, passes the text of the panic to `report` and returns `fallback`. A panic in `report` is
+/// ignored.
 pub(super) fn guard<T>(fallback: T, body: impl FnOnce() -> T, report: impl FnOnce(&str)) -> T {
-    // A panic may leave the module's own state half changed. No `unsafe` depends on that state: the
-    // handle of a blocked client is given away when it is answered, and each command opens its key.
-    // So the worst is a wrong answer later.
+    // A panic may leave the module's own state inconsistent. But no `unsafe` code depends on that state: answering a
+    // blocked client consumes its handle, and each command opens its own key. So the worst consequence is a wrong
+    // answer later.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         let reported = catch_unwind(AssertUnwindSafe(|| report(text(&*payload))));
         drop(reported);
@@ -18,7 +18,7 @@ pub(super) fn guard<T>(fallback: T, body: impl FnOnce() -> T, report: impl FnOnc
     })
 }
 
-/// As [`guard`], for callbacks without a caller to answer: the panic is logged.
+/// Like [`guard`], but for callbacks without a caller that could get an error. The panic is logged.
 pub(super) fn guard_logged<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     guard(fallback, body, |text| {
         warn(&format!("a fault inside the module was caught: {text}"));

@@ -10,7 +10,7 @@ use super::api::{OK, api};
 use super::detached::detached;
 use super::guard::guard_logged;
 
-/// Writes fields of the section; the server puts the module's name before each.
+/// Writes fields of the section. The server prefixes their names with the module's name.
 pub(crate) struct InfoWriter(*mut raw::RedisModuleInfoCtx);
 
 impl InfoWriter {
@@ -22,8 +22,8 @@ impl InfoWriter {
 
 static FIELDS: OnceLock<Fields> = OnceLock::new();
 
-/// Writes the fields of the section. Without a context, as in a crash report, it writes only the fields that
-/// need none.
+/// Writes the fields of the section. In a crash report there is no context, so it writes only the fields that need
+/// none.
 type Fields = fn(&mut InfoWriter, Option<Context<'_>>);
 
 /// Registers the section.

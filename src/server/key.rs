@@ -22,7 +22,7 @@ pub(crate) struct Key<'call, T> {
     content: PhantomData<T>,
 }
 
-/// The content of a key: read from the server once, and then kept up to date.
+/// The content of a key, which is read from the server once and then kept up to date.
 #[derive(Clone, Copy)]
 enum Found {
     Empty,
@@ -46,15 +46,15 @@ impl<'call, T: DataType> Key<'call, T> {
         Self::open(context, name, raw::REDISMODULE_READ)
     }
 
-    /// Opens the key for reading and writing. A change is announced only by [`Context::signal_modified`].
+    /// Opens the key for reading and writing. Only [`Context::signal_modified`] announces a change.
     pub(crate) fn write(context: Context<'call>, name: Text<'call>) -> Self {
         const MODE: u32 = raw::REDISMODULE_READ | raw::REDISMODULE_WRITE;
         let key = Self::open(context, name, MODE);
         if other_modules::none() || !matches!(key.found, Found::Empty) {
             return key;
         }
-        // If it expired just now, another module may have created the key again in that event. The first
-        // handle does not show that; a second one does.
+        // If the key expired just now, another module may have created it again in its handler of that event. Only a
+        // second handle shows the new key.
         drop(key);
         Self::open(context, name, MODE)
     }
@@ -90,7 +90,7 @@ impl<'call, T: DataType> Key<'call, T> {
         self.context
     }
 
-    /// The present content of the key.
+    /// The current content of the key.
     pub(crate) fn content(&self) -> Content<'_, T::Large> {
         match self.found {
             Found::Empty => Content::Empty,
@@ -103,7 +103,7 @@ impl<'call, T: DataType> Key<'call, T> {
 
     /// When the key expires, in milliseconds since 1970; `None` for never.
     ///
-    /// An empty key is not looked up: Redis 8.2 crashes on one.
+    /// Does not ask the server about an empty key, because that crashes Redis 8.2.
     pub(crate) fn expiry(&self) -> Option<u64> {
         if matches!(self.found, Found::Empty) {
             return None;
@@ -122,7 +122,7 @@ impl<'call, T: DataType> Key<'call, T> {
         unsafe { api!(RedisModule_SetAbsExpire)(self.raw, at) };
     }
 
-    /// Gives a value to a key that holds none of this type; an expiry is lost.
+    /// Sets the value of a key that holds none of this type. Removes the expiry.
     fn create(&mut self, value: Value<T::Large>) {
         let value = value.into_raw();
         // SAFETY: the key is open to write and no reference into its old value is left, since
@@ -137,7 +137,7 @@ impl<'call, T: DataType> Key<'call, T> {
         }
     }
 
-    /// Gives the key these bytes as its value, in place if possible.
+    /// Sets the value of the key to these bytes, in place if possible.
     #[inline]
     pub(crate) fn put_bytes(&mut self, bytes: &[u8]) {
         if let Found::Ours(before) = self.found {
@@ -151,7 +151,7 @@ impl<'call, T: DataType> Key<'call, T> {
         self.put(Value::new(bytes));
     }
 
-    /// Gives the key this value. The expiry stays if the key had a value of this type.
+    /// Sets the value of the key. The expiry stays if the key had a value of this type.
     pub(crate) fn put(&mut self, value: Value<T::Large>) {
         let Found::Ours(_) = self.found else {
             self.create(value);
@@ -172,7 +172,7 @@ impl<'call, T: DataType> Key<'call, T> {
         }
     }
 
-    /// Changes the value if it is more than bytes; `None` if it is not.
+    /// Changes the value if it is large. Returns `None` otherwise.
     pub(crate) fn change_large<R>(&mut self, change: impl FnOnce(&mut T::Large) -> R) -> Option<R> {
         let Found::Ours(value) = self.found else {
             return None;

@@ -1,17 +1,17 @@
-//! Connections that wait to be accepted.
+//! Detects connections that wait to be accepted.
 
 use std::ffi::c_int;
 use std::mem::size_of;
 use std::ptr;
 
-/// If more files than this may be open, they are not searched for sockets.
+/// Only this many file descriptors are searched for sockets.
 const MOST_FILES: u64 = 100_000;
 
 /// The sockets on which this process listens.
 pub(crate) struct Listening(Vec<libc::pollfd>);
 
 impl Listening {
-    /// Finds them: a module is not told which they are.
+    /// Searches all file descriptors, because a module cannot ask the server for its sockets.
     pub(crate) fn find() -> Self {
         let mut limit = libc::rlimit {
             rlim_cur: 0,
@@ -32,7 +32,7 @@ impl Listening {
         )
     }
 
-    /// True when a connection waits on one of them. False in doubt.
+    /// Returns true if a connection waits to be accepted. Returns false if in doubt.
     pub(crate) fn has_connections(&mut self) -> bool {
         let count = libc::nfds_t::try_from(self.0.len()).unwrap_or(0);
         // SAFETY: `count` entries, ours during the call, which does not wait.
@@ -45,7 +45,7 @@ impl Listening {
     }
 }
 
-/// True for a socket that listens; false for any other file, and for none.
+/// Returns true if the file descriptor is a listening socket.
 fn is_listening(file: c_int) -> bool {
     let mut listens: c_int = 0;
     let Ok(mut size) = libc::socklen_t::try_from(size_of::<c_int>()) else {
@@ -77,7 +77,7 @@ mod tests {
         let mut listening = Listening::find();
         let ours = |polled: &libc::pollfd| polled.fd == listener.as_raw_fd();
         assert!(listening.0.iter().any(ours));
-        // Other tests listen too.
+        // Ignore the sockets of other tests.
         listening.0.retain(ours);
         assert!(!listening.has_connections());
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_is_no_socket() {
+    fn a_missing_file_is_not_a_listening_socket() {
         assert!(!is_listening(-1));
     }
 }

@@ -11,7 +11,7 @@ use super::guard::{guard, guard_logged};
 use super::optional::Optional;
 use super::{detached, events, other_modules};
 
-/// Registers the module and runs `body`; returns the code for the server.
+/// Registers the module and runs `body`. Returns the code for the server.
 ///
 /// # Safety
 ///
@@ -35,7 +35,7 @@ pub(crate) unsafe fn load(
         // SAFETY: the server's context, used during this call.
         let context = unsafe { Context::new(raw) };
         other_modules::watch(context);
-        // The subscriptions last: Redis 7.0 would keep those of a module that it does not load.
+        // Subscribe last, because Redis 7.0 would keep the subscriptions of a module that fails to load.
         match body(context, argc > 0).and_then(|()| events::begin(context)) {
             Ok(()) => {
                 detached::make(context);
@@ -58,9 +58,12 @@ pub(crate) unsafe fn load(
     code
 }
 
-/// Options: a bad stored value is refused instead of ending the server, only [`Context::signal_modified`]
-/// signals a key as modified, a replica may load its primary's data while it still has its own
-/// (`repl-diskless-load swapdb`), and Valkey may migrate slots atomically.
+/// Sets the module's options:
+///
+/// * A bad stored value is refused instead of stopping the server.
+/// * Only [`Context::signal_modified`] signals a key as modified.
+/// * A replica may load its primary's data while it still has its own (`repl-diskless-load swapdb`).
+/// * Valkey may migrate slots atomically.
 pub(crate) fn set_module_options(context: Context<'_>) {
     let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
@@ -70,8 +73,8 @@ pub(crate) fn set_module_options(context: Context<'_>) {
     unsafe { api!(RedisModule_SetModuleOptions)(context.raw, options) };
 }
 
-/// The option to allow `CLUSTER MIGRATESLOTS` (Valkey from 9.0). On another server this bit may get another
-/// meaning, so it is set only on a server that has Valkey's function.
+/// The option to allow `CLUSTER MIGRATESLOTS` (Valkey from 9.0 on). The bit may have another meaning on other servers,
+/// so it is set only on a server that has a function of Valkey.
 fn atomic_slot_migration() -> c_int {
     const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
     // SAFETY: the type is that of the function, which takes no argument.

@@ -9,7 +9,7 @@ use super::api::{OK, api};
 use super::guard::guard_logged;
 use super::{Context, Text, ValueRef};
 
-/// The first server version where a key can be opened while it is deleted.
+/// The first server version that can open a key while it deletes it.
 const OPENS_DELETED_KEYS: c_int = 0x0007_0200;
 
 /// A key that is losing its value, during the server's call about it.
@@ -53,12 +53,12 @@ impl<'call, L> Lost<'call, L> {
         &self.value
     }
 
-    /// This server repeats what its primary did, or what a file says.
+    /// Returns true if this server repeats what its primary did or what a file contains.
     pub(crate) fn on_replica_or_loading(&self) -> bool {
         self.context.flags().replica_or_loading()
     }
 
-    /// True when the key has expired at `now_ms`; `None` on a server that reports an expiry only after the
+    /// Returns true if the key has expired at `now_ms`, and `None` on a server that reports an expiry only after the
     /// removal ([`Lost::confirm_expiry`]).
     pub(crate) fn has_expired(&self, now_ms: u64) -> Option<bool> {
         const MODE: u32 = raw::REDISMODULE_READ
@@ -76,15 +76,15 @@ impl<'call, L> Lost<'call, L> {
             }
             let at = api!(RedisModule_GetAbsExpire)(key);
             api!(RedisModule_CloseKey)(key);
-            // Negative for a key that never expires.
+            // The expiry is negative for a key that never expires.
             Some(u64::try_from(at).is_ok_and(|at| at <= now_ms))
         }
     }
 
-    /// Calls `handler` for every key that has expired, from this one on, just after its removal.
+    /// Calls `handler` for every expired key, from this one on, just after its removal.
     ///
-    /// Used only when [`Lost::has_expired`] gives none, and not before it is needed: a subscription costs
-    /// something at every keyspace event, and on Valkey 8.1 it may move a client to another database.
+    /// Call this only if [`Lost::has_expired`] returns `None`. A subscription costs a little for every keyspace event,
+    /// and on Valkey 8.1 it may move a client to another database.
     pub(crate) fn confirm_expiry(&self, handler: ExpiryHandler) {
         let class = raw::REDISMODULE_NOTIFY_EXPIRED;
         HANDLER.get_or_init(|| {
@@ -99,7 +99,7 @@ impl<'call, L> Lost<'call, L> {
     }
 }
 
-/// True on Redis 7.0, which removes the expiry before it calls about the key.
+/// Returns true on Redis 7.0, which removes the expiry of a key before it reports that the key is lost.
 fn reports_expiry_after_removal() -> bool {
     // SAFETY: takes no argument.
     unsafe { api!(RedisModule_GetServerVersion)() < OPENS_DELETED_KEYS }

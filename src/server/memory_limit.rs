@@ -12,7 +12,7 @@ pub(crate) struct MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// The current limit; `None` when `INFO` does not have it.
+    /// The current limit; `None` if `INFO` does not contain it.
     pub(crate) fn now(context: Context<'_>) -> Option<Self> {
         let memory = ServerInfo::of(context, c"memory")?;
         Some(Self {
@@ -21,7 +21,7 @@ impl MemoryLimit {
         })
     }
 
-    /// True when the server evicts keys at the limit.
+    /// Returns true if the server evicts keys at the limit.
     pub(crate) fn evicts(&self) -> bool {
         self.policy != "noeviction"
     }

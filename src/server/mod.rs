@@ -1,7 +1,8 @@
-//! The server's module API as safe Rust. All `unsafe` of this crate is here, and nothing about locks.
+//! A safe interface to the server's module API. It contains all `unsafe` code of this crate and knows nothing about
+//! locks.
 //!
-//! * A [`Context`], a [`Key`] and an argument live no longer than the call they belong to.
-//! * A panic never leaves an entry point: it is logged, and a command replies an error ([`guard`]).
+//! * A [`Context`], a [`Key`] and an argument live no longer than the call that they belong to.
+//! * A panic never leaves an entry point. It is logged, and a command replies with an error ([`guard`]).
 //! * A function that an older server lacks is looked up before it is used.
 
 mod acl;

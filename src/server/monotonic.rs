@@ -1,8 +1,8 @@
 //! The system's monotonic clock.
 
-/// Microseconds since some time before the server was started.
+/// Microseconds since an arbitrary time before the server started.
 ///
-/// A wait reads it several times: this takes half the instructions of the standard library's clock.
+/// Takes half the instructions of the standard library's clock, which matters because each wait reads it several times.
 pub(crate) fn monotonic_micros() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,

@@ -1,4 +1,4 @@
-//! Functions that only some servers have and the bindings lack.
+//! Functions that only some servers have, and that the bindings lack.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::api::api;
 
-/// A function of the server, looked up by its name at the first use.
+/// A function of the server that is looked up by name at its first use.
 pub(super) struct Optional<F> {
     name: &'static CStr,
     found: OnceLock<Option<F>>,
@@ -23,7 +23,7 @@ impl<F: Copy> Optional<F> {
         }
     }
 
-    /// The function; `None` when the server does not have it.
+    /// The function; `None` if the server does not have it.
     pub(super) fn get(&self) -> Option<F> {
         *self.found.get_or_init(|| {
             let mut address: *mut c_void = ptr::null_mut();

@@ -1,4 +1,4 @@
-//! Why the server removes a key, if it reports the reason.
+//! The reason why the server removes a key, on servers that report it.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +12,11 @@ use super::guard::guard_logged;
 /// Why a key is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
-    /// A command: DEL, or one that overwrites, renames or moves it.
+    /// A command deleted, overwrote, renamed or moved the key.
     Command,
-    /// The end of its time.
+    /// The key expired.
     Expiry,
-    /// The server, to make room.
+    /// The server evicted the key.
     Eviction,
 }
 
@@ -25,13 +25,13 @@ const EVENT: raw::RedisModuleEvent = raw::RedisModuleEvent {
     dataver: 1,
 };
 
-/// No removal was reported yet.
+/// The value of [`LAST`] before the first report.
 const NONE: u64 = u64::MAX;
 
 /// The last removal that the server has reported.
 static LAST: AtomicU64 = AtomicU64::new(NONE);
 
-/// Follows the removals of keys, or no longer: a report of each costs the server a little. Redis 7.0 has none.
+/// Starts or stops following removals of keys. Each report costs the server a little. Redis 7.0 reports none.
 pub(crate) fn follow_removals(context: Context<'_>, on: bool) {
     let callback: raw::RedisModuleEventCallback = if on { Some(removed) } else { None };
     // SAFETY: the context is live, and the callback stays for as long as the library is loaded.
@@ -39,8 +39,8 @@ pub(crate) fn follow_removals(context: Context<'_>, on: bool) {
     LAST.store(NONE, Ordering::Relaxed);
 }
 
-/// Why the key is removed whose value is being lost; `None` if the server does not report it. The report comes just
-/// before the call about the value.
+/// The reason of the last removal; `None` if the server does not report reasons. The server reports the reason just
+/// before it reports that the value is lost.
 pub(crate) fn last_removal() -> Option<Removal> {
     match LAST.load(Ordering::Relaxed) {
         NONE => None,

@@ -14,14 +14,14 @@ pub(super) struct ServerInfo<'call> {
 }
 
 impl<'call> ServerInfo<'call> {
-    /// The section; `None` when the server does not have it.
+    /// Reads a section; `None` if the server does not have it.
     pub(super) fn of(context: Context<'call>, section: &CStr) -> Option<Self> {
         // SAFETY: the context is live, and the name is a C string.
         let raw = unsafe { api!(RedisModule_GetServerInfo)(context.raw, section.as_ptr()) };
         (!raw.is_null()).then(|| Self { raw, context })
     }
 
-    /// A number; `None` when the section has no such field, or it is no number.
+    /// A number; `None` if the section has no such field or the field is not a number.
     pub(super) fn number(&self, field: &CStr) -> Option<u64> {
         let mut error: c_int = 0;
         // SAFETY: the answer is not freed yet, and the name is a C string.
@@ -32,7 +32,7 @@ impl<'call> ServerInfo<'call> {
         (error == OK).then_some(number)
     }
 
-    /// A text; `None` when the section has no such field.
+    /// A text; `None` if the section has no such field.
     pub(super) fn text(&self, field: &CStr) -> Option<String> {
         // SAFETY: as for `number`; the text lasts as long as the answer, and is copied.
         unsafe {

@@ -1,22 +1,22 @@
-//! Whether anybody reads what this server replicates.
+//! Detects whether anybody reads the replication stream of this server.
 //!
-//! Building a command for the stream is expensive, and the server drops it when nobody reads the stream.
-//! `docs/design.md` ("Replication by effects") says how this module finds that out. A node of a cluster always counts
-//! as read: a slot may be migrating to another node.
+//! Building a command for the stream is expensive, and the server drops the command if nobody reads the stream.
+//! `docs/design.md` ("Replication by effects") explains the detection. The stream of a cluster node always counts as
+//! read, because a slot may be migrating to another node.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::Context;
 use super::events::{ServerEvent, subscribe};
 
-/// `INFO replication` is read once in this many runs of the server's cron.
+/// `INFO replication` is read once per this many runs of the server's cron.
 const CRON_RUNS_PER_CHECK: u32 = 10;
 
-/// False when there is certainly neither a replica nor a backlog.
+/// False if the server has neither a replica nor a backlog; true if in doubt.
 static REPLICAS: AtomicBool = AtomicBool::new(true);
 static CRON_RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// Starts to follow who reads the stream. Until then it counts as read.
+/// Starts to watch for readers of the stream. Until then the stream counts as read.
 pub(crate) fn watch(context: Context<'_>) {
     subscribe(context, ServerEvent::Forked, expect_replicas);
     subscribe(context, ServerEvent::RoleChanged, expect_replicas);
@@ -24,7 +24,7 @@ pub(crate) fn watch(context: Context<'_>) {
 }
 
 impl Context<'_> {
-    /// False when nobody would get what is replicated now.
+    /// Returns false if nobody would receive what is replicated now.
     pub(crate) fn stream_is_read(self) -> bool {
         REPLICAS.load(Ordering::Relaxed) || self.flags().append_only() || self.flags().cluster()
     }

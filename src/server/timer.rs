@@ -10,17 +10,17 @@ use super::Context;
 use super::api::api;
 use super::guard::guard_logged;
 
-/// A timer that is armed.
+/// An armed timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timer(raw::RedisModuleTimerID);
 
-/// Calls `job` from the event loop, `delay` from now by the wall clock, with database 0 selected.
+/// Calls `job` from the event loop after `delay` by the wall clock, with database 0 selected.
 ///
-/// A job that arms a timer again and again must not do so when it is called early by the monotonic clock. The
-/// server calls every timer that is due by the wall clock as it was when it began with them. When that clock is set
-/// back meanwhile, a new timer is due at once, for as long as the step was, and the server does nothing else.
+/// A job must not arm the next timer if it is called early by the monotonic clock. Otherwise the server may hang: it
+/// reads the wall clock once, and then calls every timer that is due by that time. If the clock is set back meanwhile,
+/// each new timer is due at once, and the server does nothing else for as long as the step was.
 pub(crate) fn call_later(context: Context<'_>, delay: Duration, job: fn(Context<'_>)) -> Timer {
-    // Whole milliseconds, rounded up.
+    // Round up to whole milliseconds.
     let delay = i64::try_from(delay.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
     // SAFETY: the context is live, and the data is the plain function that `fire` reads back.
     Timer(unsafe {
@@ -29,7 +29,7 @@ pub(crate) fn call_later(context: Context<'_>, delay: Duration, job: fn(Context<
 }
 
 impl Timer {
-    /// Stops the timer. Not for a timer that has fired: it is freed already.
+    /// Stops the timer. Must not be called for a timer that has fired, because the server has freed it.
     pub(crate) fn stop(self, context: Context<'_>) {
         // SAFETY: the context is live; the server refuses a timer that it does not have.
         unsafe { api!(RedisModule_StopTimer)(context.raw, self.0, ptr::null_mut()) };

@@ -1,6 +1,6 @@
-//! A key's value: one entry as bytes in one allocation, or several entries in a box.
+//! The value of a key: one entry as bytes in one allocation, or several entries in a box.
 //!
-//! The server keeps one thin pointer for a value. Its lowest bit tells which of the two it is. Bytes begin
+//! The server keeps one thin pointer for a value. Its lowest bit says which of the two forms the value has. Bytes begin
 //! with their length.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -16,27 +16,27 @@ use super::events::{ServerEvent, subscribe};
 use super::api::api;
 
 const LENGTH_BYTES: usize = 2;
-/// Set in the pointer to a value of several entries; bytes lie at even addresses.
+/// Set in the pointer to a value with several entries. The address of bytes is always even.
 const LARGE: usize = 1;
 
-/// A value of several entries, which the module keeps as it likes. It is freed on any thread.
+/// A value with several entries, in a form that the module chooses. It may be freed on any thread.
 pub(crate) trait Large: Send {
-    /// How many entries it has. Bytes count as one.
+    /// The number of entries. (Bytes count as one entry.)
     fn entries(&self) -> usize;
-    /// The memory that it takes in addition to its own size.
+    /// The memory that the value uses in addition to its own size.
     fn memory(&self) -> usize;
 }
 
 static ALIVE: AtomicI64 = AtomicI64::new(0);
-/// The entries of all values beyond one for each value.
+/// The number of entries of all values, minus the number of values.
 static MORE_ENTRIES: AtomicI64 = AtomicI64::new(0);
 
-/// How many values exist.
+/// The number of values that exist.
 pub(crate) fn values_alive() -> i64 {
     ALIVE.load(Ordering::Relaxed)
 }
 
-/// How many entries they have.
+/// The number of entries of all values that exist.
 pub(crate) fn entries_alive() -> i64 {
     values_alive() + MORE_ENTRIES.load(Ordering::Relaxed)
 }
@@ -46,26 +46,26 @@ fn add_entries(more: usize, fewer: usize) {
     MORE_ENTRIES.fetch_add(difference as i64, Ordering::Relaxed);
 }
 
-/// The entries of values that were flushed while this server was a primary.
+/// The number of entries that were flushed while this server was a primary.
 static FLUSHED: AtomicI64 = AtomicI64::new(0);
-/// This server was a primary at the last flush.
+/// True if this server was a primary at the last flush.
 static COUNTS: AtomicBool = AtomicBool::new(false);
-/// A flush is running on the main thread.
+/// True while a flush runs on the main thread.
 static FLUSHING: AtomicBool = AtomicBool::new(false);
 static MAIN_THREAD: AtomicUsize = AtomicUsize::new(0);
-/// The value of bytes whose key was deleted last. It is freed next, on the same thread.
+/// The bytes value whose key was deleted last. The server frees it next, on the same thread.
 static DELETED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// How many entries were flushed while this server was a primary.
+/// The number of entries that were flushed while this server was a primary.
 pub(crate) fn entries_flushed() -> i64 {
     FLUSHED.load(Ordering::Relaxed)
 }
 
-/// Starts to count flushed values. The server reports a flush and frees each value, but names no keys.
+/// Starts to count flushed values. The server reports a flush and frees each value, but does not report the keys.
 pub(crate) fn count_flushes(context: Context<'_>) {
     MAIN_THREAD.store(thread(), Ordering::Relaxed);
     subscribe(context, ServerEvent::Flushing, |context| {
-        // The last deleted value may still exist: a rename deletes the key and keeps the value.
+        // The last deleted value may still exist, because a rename deletes the key but keeps the value.
         DELETED.store(ptr::null_mut(), Ordering::Relaxed);
         COUNTS.store(!context.flags().replica_or_loading(), Ordering::Relaxed);
         FLUSHING.store(true, Ordering::Relaxed);
@@ -73,13 +73,13 @@ pub(crate) fn count_flushes(context: Context<'_>) {
     subscribe(context, ServerEvent::Flushed, |_| {
         FLUSHING.store(false, Ordering::Relaxed);
     });
-    // Another thread frees the old values afterwards, or the new ones: no flush is reported.
+    // After such a load another thread frees the old values, or the new ones if the load fails. That is not a flush.
     subscribe(context, ServerEvent::LoadingBeside, |_| {
         COUNTS.store(false, Ordering::Relaxed);
     });
 }
 
-/// A number that no other thread has.
+/// A number that identifies the current thread.
 fn thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });
     HERE.with(|here| std::ptr::from_ref(here).addr())
@@ -90,24 +90,24 @@ pub(crate) struct Value<L: Large>(NonNull<u8>, PhantomData<L>);
 
 /// A value that the server holds.
 pub(crate) enum ValueRef<'a, L> {
-    /// Bytes.
+    /// One entry as bytes.
     Bytes(&'a [u8]),
     /// Several entries.
     Large(&'a L),
 }
 
 struct Boxed<L> {
-    /// Its key was deleted, so that freeing it is no part of a flush. Another thread may free it later.
+    /// True if the key was deleted, so that freeing the value is not part of a flush. Another thread may free it later.
     deleted: AtomicBool,
     large: L,
 }
 
 impl<L: Large> Value<L> {
-    /// A value of these bytes.
+    /// A value with these bytes.
     ///
     /// # Panics
     ///
-    /// When there are more than 65535.
+    /// If there are more than 65535 bytes.
     pub(crate) fn new(bytes: &[u8]) -> Self {
         let length = u16::try_from(bytes.len()).expect("a value of at most 65535 bytes");
         let layout = layout(bytes.len());
@@ -123,7 +123,7 @@ impl<L: Large> Value<L> {
         Self(block, PhantomData)
     }
 
-    /// A value of these entries.
+    /// A value with these entries.
     pub(crate) fn large(large: L) -> Self {
         ALIVE.fetch_add(1, Ordering::Relaxed);
         add_entries(large.entries(), 1);
@@ -168,11 +168,11 @@ impl<L: Large> Value<L> {
         }
     }
 
-    /// The bytes of a value that the server holds; `None` when it has several entries.
+    /// The bytes of a value that the server holds; `None` if the value has several entries.
     ///
     /// # Safety
     ///
-    /// As for [`Value::by_ref`], and nobody else looks at the bytes during `'a`.
+    /// As for [`Value::by_ref`], and nobody else reads the bytes during `'a`.
     pub(super) unsafe fn bytes_mut<'a>(raw: *mut c_void) -> Option<&'a mut [u8]> {
         if is_large(raw) {
             return None;
@@ -182,7 +182,7 @@ impl<L: Large> Value<L> {
         Some(unsafe { std::slice::from_raw_parts_mut(start.add(LENGTH_BYTES), length(start)) })
     }
 
-    /// Changes the entries of a value that the server holds; `None` when it is bytes.
+    /// Changes the entries of a value that the server holds. Returns `None` if the value is bytes.
     ///
     /// # Safety
     ///
@@ -223,7 +223,7 @@ impl<L: Large> Value<L> {
         }
     }
 
-    /// The key of this value is being deleted, so freeing the value is no part of a flush.
+    /// Records that the key of this value is being deleted, so that freeing the value is not part of a flush.
     ///
     /// # Safety
     ///
@@ -236,9 +236,10 @@ impl<L: Large> Value<L> {
         }
     }
 
-    /// Counts a value that the server frees, if that is part of a flush. The server's other threads free
-    /// only flushed values, and large ones: bytes are too small for them. But a thread of another module
-    /// may delete a key.
+    /// Counts a value that the server frees, if that is part of a flush.
+    ///
+    /// The server's other threads free only flushed values and large values, because bytes are too small to be freed
+    /// there. But a thread of another module may delete a key.
     ///
     /// # Safety
     ///
@@ -293,7 +294,7 @@ fn is_large(raw: *const c_void) -> bool {
     raw.addr() & LARGE != 0
 }
 
-/// The box of a value of several entries.
+/// The box of a value with several entries; `None` if the value is bytes.
 fn boxed<L>(raw: *const c_void) -> Option<*const Boxed<L>> {
     is_large(raw).then(|| raw.map_addr(|address| address & !LARGE).cast())
 }

@@ -1,4 +1,4 @@
-//! The answers to a POLL.
+//! How a waiting POLL is answered.
 
 use redis_lock_core::sessions::PollReply;
 

@@ -1,30 +1,30 @@
-//! Commands on locks call this: it reports changes of grants to the sessions, and answers what a command asks of them.
+//! What commands on locks call: they report changes of grants to the sessions, and check what a session allows.
 
 use redis_lock_core::parse::SessionMove;
 use redis_lock_core::sessions::{GrantName, LossReason, SessionId, can_renew};
 use redis_lock_core::{Granted, Holder, LockChange, OwnerBuf, Refusal, Token};
 
-use super::grant::note_cap;
+use super::grant::track_cap;
 use super::state::STATE;
 use super::upper::release;
 use super::{timer, work};
 use crate::locks::{LockKey, check_write, monotonic};
 use crate::server::{Context, Text, WriteCheck};
 
-/// The session that a call names for its grant.
+/// What a call does to the session of its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Membership {
-    /// No change.
+    /// The grant stays in its session, if any.
     Stays,
-    /// The grant belongs to this session from now on.
+    /// The grant joins this session.
     Joins(SessionId),
-    /// As `Joins`, but the call has waited: it is granted however many events the session has.
+    /// Like `Joins`, but the call has waited, so it is granted even if the session is full.
     JoinsAfterWait(SessionId),
-    /// The grant belongs to no session from now on.
+    /// The grant leaves its session.
     Leaves,
-    /// The program of this session, if one is named, releases the grant.
+    /// The grant is released by the program of this session, or by a call that names no session.
     ReleasedBy(Option<SessionId>),
-    /// The client of the blocked call has disconnected.
+    /// The grant is given back because the client of the blocked call has disconnected.
     GivenBack,
 }
 
@@ -38,7 +38,7 @@ impl Membership {
     }
 }
 
-/// The session that a renewal names.
+/// The membership for the `SESSION` option of a renewal.
 pub(crate) const fn membership(moved: Option<SessionMove>) -> Membership {
     match moved {
         None => Membership::Stays,
@@ -47,27 +47,27 @@ pub(crate) const fn membership(moved: Option<SessionMove>) -> Membership {
     }
 }
 
-/// Before a command on this lock that the server allows to write: grants that a closed session left are released, and
-/// due grants are renewed.
+/// Releases the grants that a closed session left in this lock, and renews the due ones. Must be called before each
+/// command on the lock that the server allows to write.
 #[inline]
 pub(crate) fn before_command(context: Context<'_>, name: Text<'_>) {
     if STATE.any_grants() {
-        settle(context, name);
+        apply_due(context, name);
     }
 }
 
-/// As [`before_command`], before a command that only reads. It does nothing unless the server would allow a write.
+/// Like [`before_command`], but for a read-only command: does nothing unless the server would allow a write.
 #[inline]
-pub(crate) fn before_look(context: Context<'_>, name: Text<'_>) {
+pub(crate) fn before_read(context: Context<'_>, name: Text<'_>) {
     if STATE.any_grants()
         && has_due(context, name)
         && check_write(context, name) == WriteCheck::Allowed
     {
-        settle(context, name);
+        apply_due(context, name);
     }
 }
 
-/// True when [`before_look`] may have something to do.
+/// Returns true if [`before_read`] may have something to do.
 #[inline]
 pub(crate) fn any_grants() -> bool {
     STATE.any_grants()
@@ -81,8 +81,8 @@ fn has_due(context: Context<'_>, name: Text<'_>) -> bool {
 }
 
 #[inline(never)]
-fn settle(context: Context<'_>, name: Text<'_>) {
-    // Nearly always nothing is due on the whole server.
+fn apply_due(context: Context<'_>, name: Text<'_>) {
+    // Check this first, because usually nothing is due on the whole server.
     let now = monotonic();
     let is_due = STATE.with(context, |state| state.sessions.may_have_due(now));
     if !is_due || context.flags().replica() || context.writes_paused() {
@@ -103,7 +103,7 @@ fn settle(context: Context<'_>, name: Text<'_>) {
     }
 }
 
-/// Checks the grant that a call is about to get, before anything changes. These are the last checks of all.
+/// Checks the grant that a call is about to get. These checks come after all others, but before anything changes.
 #[inline]
 pub(crate) fn check(
     context: Context<'_>,
@@ -125,7 +125,7 @@ fn check_grant(
     granted: &Granted<'_>,
 ) -> Result<(), Refusal> {
     let (joins, grant) = (membership.joins(), granted.holder.grant);
-    // RAISE changes the token.
+    // Not the new grant's token, because RAISE changes it.
     let before = granted.before.map(|before| before.token);
     let current = before.and_then(|token| of_grant(context, name, token));
     let belongs = joins.or(current.filter(|_| membership != Membership::Leaves));
@@ -138,8 +138,8 @@ fn check_grant(
     }
 }
 
-/// The refusal of a call that the rules refuse with `refusal`. `before` is the token of the caller's grant. A full
-/// session (`MAXWAITERS`) comes before an `ERR`, unless the grant is in that session already.
+/// The error for a call that the rules refuse with `refusal`. `before` is the token of the caller's grant. The error
+/// for a full session (`MAXWAITERS`) takes precedence over an `ERR`, unless the grant is in that session already.
 #[cold]
 pub(crate) fn refusal(
     context: Context<'_>,
@@ -161,7 +161,7 @@ pub(crate) fn refusal(
     }
 }
 
-/// True when a session has so many events that it takes no new grant and no new wait.
+/// Returns true if a session has so many events that it accepts no new grant and no new wait.
 pub(crate) fn is_full(context: Context<'_>, id: SessionId) -> bool {
     STATE.with(context, |state| state.sessions.is_full(id))
 }
@@ -180,10 +180,12 @@ pub(crate) fn of_grant(context: Context<'_>, name: Text<'_>, token: Token) -> Op
     })
 }
 
-/// Reports a change that is about to be made in a lock. `before` is the token of the caller's grant, `after` the caller
-/// as a holder afterwards. Call this before the change is announced, because a listener may free the lock.
+/// Updates the sessions for a change that is about to be made in a lock. `before` is the token of the caller's grant
+/// before the change; `after` is the caller as a holder after it.
+///
+/// Must be called before the change is announced, because a listener may free the lock.
 #[inline]
-pub(crate) fn note_change(
+pub(crate) fn track_change(
     key: &LockKey<'_>,
     before: Option<Token>,
     after: Option<&Holder<'_>>,
@@ -191,12 +193,12 @@ pub(crate) fn note_change(
     membership: Membership,
 ) {
     if STATE.any_grants() || membership.joins().is_some() {
-        note(key, before, after, change, membership);
+        track(key, before, after, change, membership);
     }
 }
 
 #[inline(never)]
-fn note(
+fn track(
     key: &LockKey<'_>,
     before: Option<Token>,
     after: Option<&Holder<'_>>,
@@ -205,10 +207,10 @@ fn note(
 ) {
     let moves = membership.joins().is_some() || membership == Membership::Leaves;
     if *change == LockChange::Keep && !moves {
-        // The lease continues unchanged.
+        // The lease is unchanged.
         return;
     }
-    note_cap(key, change);
+    track_cap(key, change);
     let context = key.context();
     let (database, key) = (context.database(), key.name().bytes());
     let named = |token| GrantName {
@@ -243,13 +245,13 @@ fn note(
         let poll = sessions.next_poll_at();
         poll.is_some_and(|at| at <= now.monotonic)
     });
-    // All else can wait for the timer, which fires ten times a second: a lease is a second or more.
+    // Everything else can wait for the timer, which fires at least every 50 ms: a lease is a second or more.
     if is_due {
         timer::arm(context);
     }
 }
 
-/// The leases of these grants have ended. Call this before the lock is granted to anybody else.
+/// Reports that the leases of these grants have ended. Must be called before the lock is granted to another owner.
 pub(crate) fn leases_ended(
     context: Context<'_>,
     name: Text<'_>,

@@ -5,7 +5,7 @@ use crate::locks::CommandError;
 pub(crate) const NO_SESSION: CommandError = CommandError::argument(
     c"NOSESSION this user has no such session in this database: it has ended, or belongs to another user",
 );
-/// For calls that know the sessions of all users, in all databases.
+/// For commands that accept sessions of any user and any database.
 pub(super) const NOT_OPEN: CommandError =
     CommandError::argument(c"NOSESSION no session with this id is open");
 pub(super) const NEWER_CONNECTION: CommandError = CommandError::argument(

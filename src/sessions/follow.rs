@@ -1,10 +1,11 @@
-//! The events that are followed only while a session is open, because each costs every command a little.
+//! Server events that the module follows only while sessions are open, because they cost a little in every command or
+//! iteration of the event loop.
 
 use super::state::STATE;
 use super::{timer, work};
 use crate::server::{self, Context, ServerEvent};
 
-/// A session was opened.
+/// Starts to follow removals of keys when a session is opened.
 pub(super) fn begin(context: Context<'_>) {
     let follows = STATE.with(context, |state| {
         std::mem::replace(&mut state.follows.removals, true)
@@ -15,8 +16,8 @@ pub(super) fn begin(context: Context<'_>) {
     timer::arm(context);
 }
 
-/// A POLL that waits got an event: it is answered at the end of this iteration of the event loop, with all other events
-/// of the iteration. A timer would cost as much as the call.
+/// Arranges to answer waiting POLLs at the end of this iteration of the event loop, with all events of the iteration. A
+/// timer instead would cost as much as the call itself.
 pub(super) fn answer_at_end(context: Context<'_>) {
     let follows = STATE.with(context, |state| {
         state.has_answers = true;
@@ -33,7 +34,7 @@ fn iteration_ends(context: Context<'_>) {
     }
 }
 
-/// Ten times a second.
+/// Restarts an overdue timer, and unsubscribes when no session is left. The server calls this ten times a second.
 pub(super) fn cron(context: Context<'_>) {
     if STATE.any() {
         timer::check_overdue(context);

@@ -1,4 +1,4 @@
-//! A grant of a session in the keyspace: looked at, and renewed.
+//! Checks and renews a session's grant in the keyspace.
 
 use redis_lock_core::sessions::SessionGrant;
 use redis_lock_core::{Deadline, LockChange, LockId, Renew, SharedChange};
@@ -12,10 +12,10 @@ use crate::server::{Context, OwnedText};
 /// The result of a renewal.
 #[derive(Clone, Copy)]
 pub(super) enum Outcome {
-    /// It has this deadline now.
+    /// The grant has this new deadline.
     Renewed(Deadline),
-    /// Not renewed, because its lease has no end, or has one again only since a `PERSIST` was undone: a third of it
-    /// must pass before the first renewal. This is its deadline now.
+    /// The grant was not renewed and has this deadline. Either its lease has no end, or a `PERSIST` has just been
+    /// lifted, and a third of the lease must pass before the next renewal.
     Kept(Deadline),
     /// The grant no longer exists.
     Lost,
@@ -35,7 +35,7 @@ pub(super) fn deadline(context: Context<'_>, grant: &SessionGrant) -> Option<Dea
     (!end.has_passed(now)).then_some(end)
 }
 
-/// Renews a grant. The server must allow writes of this key.
+/// Renews a grant. The server must allow a write of its key.
 pub(super) fn renew(context: Context<'_>, grant: &SessionGrant) -> Outcome {
     if !context.select_database(grant.lock_id.database) {
         return Outcome::Lost;
@@ -61,7 +61,7 @@ pub(super) fn renew(context: Context<'_>, grant: &SessionGrant) -> Outcome {
     let Ok(granted) = outcome else {
         return Outcome::Lost;
     };
-    note_cap(&key, &granted.change);
+    track_cap(&key, &granted.change);
     if let Some(before) = holders.uncapped(grant.token) {
         renewed(context, grant, (before.end, granted.holder.end));
     }
@@ -69,9 +69,9 @@ pub(super) fn renew(context: Context<'_>, grant: &SessionGrant) -> Outcome {
     Outcome::Renewed(granted.holder.end)
 }
 
-/// A `PEXPIRE` by hand cuts every lease of a shared lock, and the next change writes that into the holders. If this is
-/// that change, the deadlines that the sessions know are cut too.
-pub(crate) fn note_cap(key: &LockKey<'_>, change: &LockChange<'_>) {
+/// Caps the deadlines that the sessions have recorded, if the change caps the leases of a shared lock. That happens in
+/// the first change after an administrator's `PEXPIRE`.
+pub(crate) fn track_cap(key: &LockKey<'_>, change: &LockChange<'_>) {
     let LockChange::Shared(SharedChange { cap: Some(at), .. }) = *change else {
         return;
     };

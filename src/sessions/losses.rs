@@ -1,5 +1,5 @@
-//! How grants are lost without a command on their lock, and sessions without CLOSE: a key goes, a database is
-//! flushed, the server stops being primary, a client disconnects.
+//! Detects lost grants and lost sessions: a key is removed, a database is flushed, the server becomes a replica, or a
+//! client disconnects.
 
 use redis_lock_core::sessions::LossReason;
 
@@ -10,7 +10,7 @@ use crate::server::{self, Context, Databases, Removal, ServerEvent, Text};
 
 pub(super) fn load(context: Context<'_>) {
     server::on_databases(databases_changed);
-    // The handler of databases is called for these.
+    // The server calls `databases_changed` only for events that the module subscribes to.
     server::subscribe(context, ServerEvent::Flushed, |_| {});
     server::subscribe(context, ServerEvent::Swapped, |_| {});
     server::subscribe(context, ServerEvent::RoleChanged, role_changed);
@@ -21,7 +21,7 @@ pub(super) fn load(context: Context<'_>) {
     );
 }
 
-/// A key has lost its lock without a release. Called while the server removes it.
+/// Reports the grants of a key that is gone as lost. The server may call this while it is still removing the key.
 pub(crate) fn lock_lost(context: Context<'_>, database: i32, key: &[u8]) {
     if !STATE.any_grants() {
         return;
@@ -39,7 +39,7 @@ pub(crate) fn lock_lost(context: Context<'_>, database: i32, key: &[u8]) {
     timer::arm(context);
 }
 
-/// A user has run `LOCK._APPLY` on this key: the grants that it took away are lost.
+/// Reports the grants as lost that a user has overwritten with `LOCK._APPLY`.
 pub(crate) fn lock_overwritten(context: Context<'_>, name: Text<'_>) {
     if !STATE.any_grants() {
         return;
@@ -49,7 +49,7 @@ pub(crate) fn lock_overwritten(context: Context<'_>, name: Text<'_>) {
         state.sessions.grants_of_lock(database, key)
     });
     for grant in grants {
-        work::look(context, &grant, LossReason::Deleted);
+        work::check_grant(context, &grant, LossReason::Deleted);
     }
     timer::arm(context);
 }
@@ -76,7 +76,7 @@ fn databases_changed(context: Context<'_>, databases: Databases) {
 
 fn role_changed(context: Context<'_>) {
     if STATE.any() && context.flags().replica() {
-        // The server answers the POLLs that wait; the timer, those that it leaves out.
+        // Most servers unblock the waiting POLLs themselves. The timer answers the rest.
         STATE.with(context, |state| {
             state.sessions.end_all();
             state.to_refuse = state.polls.keys().copied().collect();
@@ -85,7 +85,7 @@ fn role_changed(context: Context<'_>) {
     }
 }
 
-/// A client has disconnected: the sessions that it polls are detached.
+/// Detaches the sessions that a disconnected client polled.
 fn client_disconnected(context: Context<'_>) {
     if STATE.any() {
         let client = context.client_id();

@@ -1,11 +1,11 @@
 //! Sessions: a program's presence on this server.
 //!
-//! [`state`] has the open sessions and the POLLs that wait. Commands report what they change in locks and ask what a
-//! call may do ([`calls`]); server events report what is lost ([`losses`]). A timer does everything else ([`work`]): it
-//! renews grants, ends silent sessions, releases the grants of closed ones and answers POLLs ([`polls`]).
+//! [`state`] contains the open sessions and the waiting POLLs. Commands report their changes of grants and check what a
+//! session allows ([`calls`]). Server events report losses ([`losses`]). A timer does everything else ([`work`]): it
+//! renews grants, ends silent sessions, releases the grants of closed sessions and answers POLLs ([`polls`]).
 //!
-//! A POLL writes nothing itself. What it causes comes from the timer, in the same iteration of the event loop. A POLL
-//! that waits for calls to be granted is answered at the end of the iteration ([`follow`]).
+//! A POLL writes no keys itself. The timer makes the renewals that a POLL causes, in the same iteration of the event
+//! loop. When an event arrives for a waiting POLL, the POLL is answered at the end of the iteration ([`follow`]).
 
 mod answer;
 mod calls;
@@ -24,11 +24,11 @@ mod work;
 use crate::server::{self, Context, ServerEvent};
 
 pub(crate) use calls::{
-    Membership, any_grants, before_command, before_look, check, is_full, leases_ended, membership,
-    note_change, of_grant, refusal,
+    Membership, any_grants, before_command, before_read, check, is_full, leases_ended, membership,
+    of_grant, refusal, track_change,
 };
 pub(crate) use errors::NO_SESSION;
-pub(crate) use grant::note_cap;
+pub(crate) use grant::track_cap;
 pub(crate) use losses::{lock_lost, lock_overwritten};
 pub(crate) use open::{
     check_known, check_may_block, check_open, close, counts, list, next_grant, open,
@@ -37,9 +37,9 @@ pub(crate) use open::{
 pub(crate) use polls::poll;
 pub(crate) use reply::write_reply;
 pub(crate) use upper::Upper;
-pub(crate) use work::look_at_program;
+pub(crate) use work::check_program;
 
-/// Subscribes to the events by which grants are lost without a command on their key.
+/// Subscribes to the events that sessions follow, and sets up the timer.
 pub(crate) fn load(context: Context<'_>, upper: Upper) {
     upper::load(upper);
     timer::load(work::work);

@@ -1,4 +1,4 @@
-//! Sessions are opened, closed, listed and looked up.
+//! Opens, closes, lists and looks up sessions.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::server::Context;
 /// How many grants CLOSE releases before it replies.
 const RELEASED_AT_ONCE: usize = 100;
 
-/// The calling connection opens a session, and polls it from now on.
+/// Opens a session, which the calling connection polls at first.
 pub(crate) fn open(
     context: Context<'_>,
     timeout: SessionTimeout,
@@ -50,7 +50,7 @@ pub(crate) fn open(
     }
 }
 
-/// The error unless the caller's user has this session in the caller's database.
+/// Returns an error unless the session belongs to the caller's user and database.
 pub(crate) fn check_known(context: Context<'_>, id: SessionId) -> Result<(), CommandError> {
     let user = context.user_name().filter(|_| STATE.any());
     let user = user.ok_or(NO_SESSION)?;
@@ -62,7 +62,7 @@ pub(crate) fn check_known(context: Context<'_>, id: SessionId) -> Result<(), Com
     }
 }
 
-/// The error when no such session is open, of any user.
+/// Returns an error unless a session with this id is open, whoever its user is.
 pub(crate) fn check_open(context: Context<'_>, id: SessionId) -> Result<(), CommandError> {
     if STATE.any() && STATE.with(context, |state| state.sessions.is_open(id)) {
         Ok(())
@@ -71,7 +71,7 @@ pub(crate) fn check_open(context: Context<'_>, id: SessionId) -> Result<(), Comm
     }
 }
 
-/// The error when the caller's connection polls this session: a wait would keep it from that.
+/// Returns an error if the caller's connection polls this session, because it cannot poll while it is blocked.
 pub(crate) fn check_may_block(context: Context<'_>, id: SessionId) -> Result<(), CommandError> {
     let client = STATE.with(context, |state| {
         let is_blocked = state.polls.contains_key(&id);
@@ -79,7 +79,7 @@ pub(crate) fn check_may_block(context: Context<'_>, id: SessionId) -> Result<(),
     });
     let polls_itself = client.is_some_and(|client| {
         if context.flags().in_script() {
-            // A script has a client of its own.
+            // A script runs with a client of its own, so its id says nothing about the connection.
             context.may_be_running(client)
         } else {
             context.client_id() == client
@@ -92,7 +92,7 @@ pub(crate) fn check_may_block(context: Context<'_>, id: SessionId) -> Result<(),
     }
 }
 
-/// Ends an open session. Returns how many grants are released.
+/// Ends an open session. Returns the number of its grants, which are released now or by the timer.
 pub(crate) fn close(context: Context<'_>, id: SessionId) -> Result<usize, CommandError> {
     let closed = STATE.with(context, |state| state.sessions.close(id));
     let closed = closed.ok_or(NO_SESSION)?;
@@ -111,17 +111,17 @@ pub(crate) fn close(context: Context<'_>, id: SessionId) -> Result<usize, Comman
     Ok(closed.grants)
 }
 
-/// Whether the program of a session is there.
+/// Whether the program of a session is present.
 pub(crate) fn presence(context: Context<'_>, id: SessionId) -> Presence {
     STATE.with(context, |state| state.sessions.presence(id))
 }
 
-/// The connection that polls a session, if one does.
+/// The client that polls a session, if any.
 pub(crate) fn polling_client(context: Context<'_>, id: SessionId) -> Option<u64> {
     STATE.with(context, |state| state.sessions.client_of(id))
 }
 
-/// The connection that polls has closed, and the server has not read that yet.
+/// Marks the sessions of a polling client whose connection has closed before the server has read that.
 pub(crate) fn polling_client_closes(context: Context<'_>, client: u64) {
     let ids = STATE.with(context, |state| state.sessions.closing(client));
     for id in ids {
@@ -129,7 +129,7 @@ pub(crate) fn polling_client_closes(context: Context<'_>, client: u64) {
     }
 }
 
-/// Reports to a session how its call ended.
+/// Adds the event of a queued call to its session.
 pub(crate) fn report(
     context: Context<'_>,
     id: SessionId,
@@ -157,7 +157,7 @@ pub(crate) fn list(context: Context<'_>, max: usize) -> Vec<SessionInfo> {
     list
 }
 
-/// The next grant of a session after `place`, which moves to that grant.
+/// The next grant of a session after `place`. Moves `place` to that grant.
 pub(crate) fn next_grant(
     context: Context<'_>,
     id: SessionId,

@@ -1,4 +1,5 @@
-//! POLL: a client is blocked until there is something to answer, or until something is renewed first.
+//! POLL: blocks the client until there are events to return or the wait ends. A POLL that does not wait is blocked too
+//! if grants are due, until the timer has renewed them.
 
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use super::upper::presence_changed;
 use crate::locks::CommandError;
 use crate::server::{Blocked, BlockedCallbacks, Context};
 
-/// A client polls a session. `wait_ms` is how long it waits, 0 for as long as the server lets it. Returns the reply, or
-/// `None` if it comes later.
+/// Polls a session. `wait_ms` is how long the client is willing to wait; 0 is as long as the server allows. Returns the
+/// reply, or `None` if the client is blocked and gets the reply later.
 pub(crate) fn poll(
     context: Context<'_>,
     id: SessionId,
@@ -27,7 +28,7 @@ pub(crate) fn poll(
     let user = context.user_name().filter(|_| STATE.any());
     let user = user.ok_or(NO_SESSION)?;
     let user = user.text().bytes();
-    // Before anything is acknowledged.
+    // Refuse the call before it acknowledges any event.
     let has_due = STATE.with_time(context, |state, now| {
         let sessions = &mut state.sessions;
         let may_poll = sessions.may_poll(id, user, database, client);
@@ -65,7 +66,7 @@ pub(crate) fn poll(
         answer(context, id);
     }
     if polled.was_away {
-        // Its grants are renewed again.
+        // The grants of the session are renewed again.
         timer::arm(context);
     } else {
         timer::arm_for_polls(context);
@@ -73,7 +74,8 @@ pub(crate) fn poll(
     Ok(reply)
 }
 
-/// True when this client is known to be a connection, because it has polled the session. No id is used twice.
+/// Returns true if this client polled the session last. It is then known to be a connection, because the server never
+/// reuses a client id.
 fn polls_already(context: Context<'_>, id: SessionId, client: u64) -> bool {
     STATE.any()
         && STATE.with(context, |state| {
@@ -88,7 +90,7 @@ const fn refusal(refusal: PollRefusal) -> CommandError {
     }
 }
 
-/// Answers the POLL of a session, unless it is to wait.
+/// Answers the waiting POLL of a session, unless it has to keep waiting.
 pub(super) fn answer(context: Context<'_>, id: SessionId) {
     let answered = STATE.with_time(context, |state, now| {
         let reply = state.sessions.answer(id, now)?;
@@ -99,7 +101,7 @@ pub(super) fn answer(context: Context<'_>, id: SessionId) {
     }
 }
 
-/// Answers the POLL of a session, if one waits, with an error.
+/// Answers the waiting POLL of a session with an error, if there is one.
 pub(super) fn refuse(context: Context<'_>, id: SessionId, error: CommandError) {
     if let Some(blocked) = STATE.with(context, |state| state.take_poll(id)) {
         blocked.answer(Answer::Error(error));
@@ -117,9 +119,9 @@ impl BlockedCallbacks for Poll {
     }
 
     fn disconnected(context: Context<'_>) -> Option<Blocked<Self>> {
-        // The server may have answered it: the client need not be gone.
+        // The server also calls this when it unblocks the client itself, so the client may still be connected.
         let Some((blocked, _)) = end(context) else {
-            // An answer was passed, and is dropped.
+            // The module had answered already, and the server dropped that answer.
             let client = context.client_id();
             STATE.with(context, |state| state.sessions.unanswered(client));
             return None;
@@ -134,7 +136,7 @@ impl BlockedCallbacks for Poll {
     }
 }
 
-/// Ends the POLL of the client with no events.
+/// Ends the waiting POLL of the client, with a reply without events.
 fn end(context: Context<'_>) -> Option<(Blocked<Poll>, PollReply)> {
     STATE.with_time(context, |state, now| {
         let id = state.polled_by(context.client_id())?;

@@ -1,4 +1,4 @@
-//! The reply to a POLL, as the client gets it. The core's `sessions/polls.rs` computes it, with `sure-ms`.
+//! Writes the reply to a POLL. The core's `sessions/polls.rs` computes it.
 
 use redis_lock_core::Token;
 use redis_lock_core::sessions::{Event, EventKind, PollReply, SessionId};

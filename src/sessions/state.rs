@@ -1,4 +1,4 @@
-//! The open sessions, and the POLLs that wait.
+//! The open sessions and the waiting POLLs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,16 +16,16 @@ pub(super) static STATE: Shared = Shared {
     any_grants: AtomicBool::new(false),
 };
 
-/// A longer time between two uses of the state is a stall of the server. While a session is open, a timer uses it
-/// twice as often.
+/// A longer time between two uses of the state is a stall of the server. While a session is open, a timer uses the
+/// state twice as often.
 const STALL: Duration = Duration::from_millis(100);
 
-/// The state, created at the first use, and what every command asks.
+/// The state, which is created at its first use, and the flags that every command reads without borrowing it.
 pub(super) struct Shared {
     state: GilCell<Option<State>>,
-    /// A session is open, or something is left of one.
+    /// True if a session is open, or an ended one has left grants or POLLs.
     any: AtomicBool,
-    /// A session has grants, or has left some to release.
+    /// True if a session has grants, or a closed one has left grants to release.
     any_grants: AtomicBool,
 }
 
@@ -34,30 +34,30 @@ pub(super) struct State {
     pub(super) sessions: Sessions,
     /// The clients that are blocked in a POLL, until they are answered.
     pub(super) polls: Map<SessionId, (u64, Blocked<Poll>)>,
-    /// The sessions of their POLLs.
+    /// The session that each of these clients polls.
     polled_by: Map<u64, SessionId>,
-    /// Sessions that ended with the server's role, whose POLLs still wait.
+    /// Sessions that ended when the server became a replica, and whose POLLs may still wait.
     pub(super) to_refuse: Vec<SessionId>,
-    /// The sessions whose connections were looked at since then.
-    pub(super) looked_at: (Set<SessionId>, Monotonic),
-    /// Nothing could be renewed or released when that was tried last.
-    pub(super) held_up: bool,
+    /// The sessions whose connection was checked in the current period, and when the period began.
+    pub(super) checked: (Set<SessionId>, Monotonic),
+    /// True if the server refused writes at the last attempt to renew or release grants.
+    pub(super) writes_blocked: bool,
     time: LastUse,
-    /// The timer's work is being done; it arms the timer at its end.
+    /// True while the timer's work runs. The work arms the timer when it ends.
     pub(super) at_work: bool,
     /// The timer, and when it is due.
     pub(super) timer: Option<(Timer, Monotonic)>,
     pub(super) follows: Follows,
-    /// A POLL is to be answered at the end of this iteration.
+    /// True if a POLL is answered at the end of this iteration.
     pub(super) has_answers: bool,
 }
 
-/// The subscriptions.
+/// The server events that the module is subscribed to.
 #[derive(Default)]
 pub(super) struct Follows {
-    /// The removals of keys.
+    /// Removals of keys.
     pub(super) removals: bool,
-    /// The ends of the iterations of the event loop.
+    /// Ends of iterations of the event loop.
     pub(super) iterations: bool,
 }
 
@@ -65,12 +65,12 @@ pub(super) struct Follows {
 #[derive(Default)]
 struct LastUse {
     at: Monotonic,
-    /// Clients were paused at the last tick before it.
+    /// True if writes were paused at the last tick of the timer.
     paused: bool,
 }
 
 impl State {
-    /// A client begins to wait in a POLL.
+    /// Adds a client that begins to wait in a POLL.
     pub(super) fn add_poll(&mut self, id: SessionId, client: u64, blocked: Blocked<Poll>) {
         self.polls.insert(id, (client, blocked));
         self.polled_by.insert(client, id);
@@ -81,7 +81,7 @@ impl State {
         self.polled_by.get(&client).copied()
     }
 
-    /// Takes the client that waits in the POLL of a session.
+    /// Removes and returns the client that waits in the POLL of a session.
     pub(super) fn take_poll(&mut self, id: SessionId) -> Option<Blocked<Poll>> {
         let (client, blocked) = self.polls.remove(&id)?;
         shrink_if_sparse(&mut self.polls);
@@ -94,8 +94,9 @@ impl State {
         self.sessions.is_idle() && self.polls.is_empty()
     }
 
-    /// Does not count a stall or a pause as silence of programs. True after a stall.
-    fn note_time(&mut self, now: Now, paused: bool) -> bool {
+    /// Records a use of the state. A stall or a pause since the last use does not count as silence of programs. Returns
+    /// true after a stall.
+    fn record_time(&mut self, now: Now, paused: bool) -> bool {
         let before = std::mem::replace(&mut self.time.at, now.monotonic);
         let gap = now.monotonic.since(before);
         let stalled = gap > STALL && before != Monotonic::default();
@@ -107,7 +108,7 @@ impl State {
 }
 
 impl Shared {
-    /// Runs `body` with the state; it must not call the server.
+    /// Runs `body` with the state. `body` must not call the server, whose events may use the state too.
     pub(super) fn with<R>(&self, proof: Context<'_>, body: impl FnOnce(&mut State) -> R) -> R {
         self.state.with(proof, |state| {
             let state = state.get_or_insert_default();
@@ -120,7 +121,7 @@ impl Shared {
         })
     }
 
-    /// As [`Shared::with`], at this moment.
+    /// Like [`Shared::with`], with the current time.
     pub(super) fn with_time<R>(
         &self,
         context: Context<'_>,
@@ -128,17 +129,17 @@ impl Shared {
     ) -> R {
         let now = this_moment(context);
         self.with(context, |state| {
-            state.note_time(now, state.time.paused);
+            state.record_time(now, state.time.paused);
             body(state, now)
         })
     }
 
-    /// Notes the time in a tick of the timer, and whether clients are paused. True after a stall.
+    /// Records a tick of the timer, and whether writes are paused. Returns true after a stall.
     pub(super) fn tick(&self, context: Context<'_>, paused: bool) -> bool {
         let now = this_moment(context);
         self.with(context, |state| {
             let was_paused = std::mem::replace(&mut state.time.paused, paused);
-            state.note_time(now, paused || was_paused)
+            state.record_time(now, paused || was_paused)
         })
     }
 
@@ -151,7 +152,7 @@ impl Shared {
     }
 }
 
-/// This moment by both clocks.
+/// The current time by both clocks.
 pub(super) fn this_moment(context: Context<'_>) -> Now {
     Now {
         monotonic: monotonic(),

@@ -1,5 +1,6 @@
-//! The timer for the next work of the sessions. The server's timers follow the wall clock, which may be set back. So
-//! the server's cron restarts one that is overdue.
+//! The timer that runs the work of the sessions.
+//!
+//! The server's timers follow the wall clock, which may be set back. So the server's cron restarts an overdue timer.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,29 +11,29 @@ use super::state::{STATE, this_moment};
 use crate::locks::monotonic;
 use crate::server::{self, Context};
 
-/// A timer that is later than this is overdue.
+/// A timer that is late by more than this is overdue.
 const OVERDUE: Duration = Duration::from_millis(2);
-/// The pause between two slices of work. A timer of 0 ms that is armed in a timer fires before the server serves its
-/// clients.
+/// The pause between two slices of work. A timer of 0 ms that a timer arms fires before the server serves its clients.
 const PAUSE: Duration = Duration::from_millis(1);
-/// The pause before another try, while nothing may be written.
+/// The pause before the next attempt while the server refuses writes.
 const RETRY: Duration = Duration::from_millis(8);
-/// The longest pause while a session is open, so that a stall of the server is noticed.
+/// The longest pause while a session is open. It is short, so that a stall of the server is noticed.
 const MAX_PAUSE: Duration = Duration::from_millis(50);
 
 static WORK: OnceLock<fn(Context<'_>)> = OnceLock::new();
 
-/// Sets what is done when the timer fires.
+/// Sets the work that the timer runs.
 pub(super) fn load(work: fn(Context<'_>)) {
     WORK.get_or_init(|| work);
 }
 
-/// Arms the timer for the work that is due next, unless its work is being done: it arms the timer at its end.
+/// Arms the timer for the next due work. The timer's own work arms it when it ends.
 pub(super) fn arm(context: Context<'_>) {
     arm_after(context, Duration::ZERO);
 }
 
-/// As [`arm`], if nothing has changed except the POLLs that wait, and timeouts, which are later than the timer.
+/// Like [`arm`], but cheaper. Only for use when nothing has changed except waiting POLLs and the timeouts of sessions;
+/// the timer fires before those anyway.
 pub(super) fn arm_for_polls(context: Context<'_>) {
     let is_sooner = STATE.with(context, |state| {
         let poll = state.sessions.next_poll_at().filter(|_| !state.has_answers);
@@ -57,10 +58,14 @@ fn arm_after(context: Context<'_>, pause: Duration) {
         } else {
             sessions.next_due_at()
         };
-        let earliest = if state.held_up { RETRY } else { Duration::ZERO };
+        let earliest = if state.writes_blocked {
+            RETRY
+        } else {
+            Duration::ZERO
+        };
         let writes = writes.map(|at| at.max(now.monotonic.plus(earliest)));
         let end = sessions.next_end_at().map(|end| {
-            // A key expires a millisecond after its deadline.
+            // The server expires a key one millisecond after its deadline.
             let left = (end + 1).saturating_sub(now.unix.millis());
             now.monotonic.plus(Duration::from_millis(left))
         });
@@ -69,7 +74,7 @@ fn arm_after(context: Context<'_>, pause: Duration) {
             writes,
             end,
             sessions.next_timeout_at(),
-            // Otherwise they are answered at the end of this iteration.
+            // POLLs with answers are answered at the end of this iteration, without the timer.
             sessions.next_poll_at().filter(|_| !state.has_answers),
         ];
         let latest = now.monotonic.plus(MAX_PAUSE);
@@ -85,7 +90,7 @@ pub(super) fn soon(context: Context<'_>) {
     arm_at(context, Monotonic(0));
 }
 
-/// Calls the work at this time, unless it will be called sooner.
+/// Arms the timer for this time, unless it is armed for an earlier time.
 fn arm_at(context: Context<'_>, at: Monotonic) {
     let now = monotonic();
     let at = at.max(now);
@@ -103,14 +108,14 @@ fn arm_at(context: Context<'_>, at: Monotonic) {
 
 fn fire(context: Context<'_>) {
     let is_early = STATE.with(context, |state| {
-        // A timer that has fired must not be stopped.
+        // Take the timer out of the state, because a timer that has fired must not be stopped.
         let fired = state.timer.take();
         let is_early = fired.is_some_and(|(_, due)| due.since(monotonic()) >= PAUSE / 2);
         state.at_work = !is_early;
         is_early
     });
     if is_early {
-        // The wall clock was set back. The cron arms the timer again.
+        // The wall clock was changed. The cron arms the timer again (see `server::call_later`).
         return;
     }
     if let Some(work) = WORK.get() {
@@ -120,11 +125,11 @@ fn fire(context: Context<'_>) {
     arm_after(context, PAUSE);
 }
 
-/// Starts the timer again if it is overdue.
+/// Restarts the timer if it is overdue.
 pub(super) fn check_overdue(context: Context<'_>) {
     let now = monotonic();
     let overdue = STATE.with(context, |state| {
-        // No work is being done here, but some may have ended by a panic.
+        // The cron never runs during the work. But work that panicked has left the flag set.
         state.at_work = false;
         match state.timer {
             Some((_, due)) if now.since(due) > OVERDUE => state.timer.take(),

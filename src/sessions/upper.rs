@@ -1,5 +1,4 @@
-//! Calls from sessions up into the waiting layer: a session ends, its program disconnects, freezes or polls again, or a
-//! grant is renewed or released.
+//! Calls from the session layer up into the waiting layer, which it cannot use directly.
 
 use std::sync::OnceLock;
 
@@ -8,17 +7,16 @@ use redis_lock_core::sessions::{SessionGrant, SessionId};
 
 use crate::server::Context;
 
-/// The functions of the layer above.
+/// The functions of the waiting layer.
 #[derive(Clone, Copy)]
 pub(crate) struct Upper {
-    /// Releases a grant of a closed session, with all its holds. Its database is selected.
+    /// Releases all holds of a grant of a closed session. Its database must be selected.
     pub(crate) release: fn(Context<'_>, &SessionGrant),
     /// Ends the waits of a session that has ended.
     pub(crate) ended: fn(Context<'_>, SessionId),
-    /// The program of a session has disconnected or frozen, so its calls are passed over from now on; or it polls
-    /// again.
+    /// Updates the calls of a session after its program has gone away or polls again.
     pub(crate) presence_changed: fn(Context<'_>, SessionId),
-    /// The lease of a grant is renewed: its end before and afterwards.
+    /// Records that the server renewed a grant. The deadlines are the old and the new one.
     pub(crate) renewed: fn(Context<'_>, &SessionGrant, (Deadline, Deadline)),
 }
 
@@ -36,14 +34,12 @@ pub(super) fn release(context: Context<'_>, grant: &SessionGrant) {
     }
 }
 
-/// The program of this session has disconnected or frozen, or polls again.
 pub(super) fn presence_changed(context: Context<'_>, id: SessionId) {
     if let Some(upper) = UPPER.get() {
         (upper.presence_changed)(context, id);
     }
 }
 
-/// The lease of this grant is renewed.
 pub(super) fn renewed(context: Context<'_>, grant: &SessionGrant, ends: (Deadline, Deadline)) {
     if let Some(upper) = UPPER.get() {
         (upper.renewed)(context, grant, ends);

@@ -1,4 +1,4 @@
-//! The work of the timer: leases that end, sessions that are silent, renewals, releases, POLLs to answer.
+//! The work of the timer: ends leases and silent sessions, renews and releases grants, and answers POLLs.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::locks::{Slice, check_write};
 use crate::server::cluster_nodes::NodesCache;
 use crate::server::{Context, OwnedText, WriteCheck};
 
-/// How often the server is asked which user and database a connection has.
-const LOOKS: Duration = Duration::from_secs(1);
+/// How often the server is asked for the user and database of a connection.
+const IDENTITY_CHECK_PERIOD: Duration = Duration::from_secs(1);
 /// How many grants of silent sessions are forgotten at once.
 const SWEPT_AT_ONCE: usize = 200;
 /// How many grants of a flushed database are reported at once.
@@ -39,12 +39,12 @@ pub(super) fn work(context: Context<'_>) {
     writes.next_slice();
     answer_polls(context, &mut writes);
     STATE.with(context, |state| {
-        state.held_up = writes.are_refused();
+        state.writes_blocked = writes.are_refused();
         state.sessions.sweep(SWEPT_AT_ONCE);
     });
 }
 
-/// Whether the server allows writes now, asked only when needed, and the time slice for writing.
+/// Whether the server allows writes now, which is checked only when needed, and the time slice for writing.
 struct Writes<'call> {
     context: Context<'call>,
     allowed: Option<bool>,
@@ -63,8 +63,8 @@ impl<'call> Writes<'call> {
         }
     }
 
-    /// True when the server would allow writes, and the slice is not over. On a node of a cluster this depends on the
-    /// key.
+    /// Returns true if the server allows writes and the slice is not over. In a cluster the answer depends on the key,
+    /// so [`Self::is_allowed`] must be asked too.
     fn are_allowed(&mut self) -> bool {
         let context = self.context;
         *self.allowed.get_or_insert_with(|| {
@@ -73,7 +73,7 @@ impl<'call> Writes<'call> {
         }) && !self.slice.is_over()
     }
 
-    /// The next part of the work begins.
+    /// Gives the next part of the work a time slice of its own.
     fn next_slice(&mut self) {
         self.slice = Slice::begin();
     }
@@ -90,14 +90,14 @@ impl<'call> Writes<'call> {
         self.context.select_database(grant.lock_id.database)
             && match check_write(self.context, key.text()) {
                 WriteCheck::Allowed => true,
-                // Its keys that are here already are served here.
+                // A node that imports a slot serves the keys that it already has.
                 WriteCheck::OtherNode => self.nodes.imports(self.context, key.text()),
                 WriteCheck::ClusterDown | WriteCheck::NotNow => false,
             }
     }
 }
 
-/// Reports the grants of flushed databases.
+/// Continues to report the lost grants of flushed databases, for one slice of time.
 fn report_flushed(context: Context<'_>) {
     let slice = Slice::begin();
     while STATE.with_time(context, |state, now| {
@@ -106,28 +106,28 @@ fn report_flushed(context: Context<'_>) {
     {}
 }
 
-/// Looks at the grants whose lease has ended, as far as is known and the time allows.
+/// Checks the grants whose recorded lease has ended, for one slice of time.
 fn end_leases(context: Context<'_>) {
     let slice = Slice::begin();
     while let Some(grant) = STATE.with_time(context, |state, now| state.sessions.next_ended(now)) {
-        look(context, &grant, LossReason::Expired);
+        check_grant(context, &grant, LossReason::Expired);
         if slice.is_over() {
             return;
         }
     }
 }
 
-/// Checks whether a grant still exists, and until when. Otherwise it is lost for this reason.
-pub(super) fn look(context: Context<'_>, grant: &SessionGrant, reason: LossReason) {
-    let stands = deadline(context, grant);
-    STATE.with_time(context, |state, now| match stands {
+/// Records the deadline of a grant. If the grant no longer exists, reports it as lost for this reason.
+pub(super) fn check_grant(context: Context<'_>, grant: &SessionGrant, reason: LossReason) {
+    let deadline = deadline(context, grant);
+    STATE.with_time(context, |state, now| match deadline {
         Some(deadline) => state.sessions.seen(grant.name(), deadline, now),
         None => state.sessions.lost(grant.name(), reason, now),
     });
 }
 
-/// Ends the sessions that have been silent for too long, and passes over the calls of those that do not poll, as far as
-/// the time allows.
+/// Ends the sessions whose timeout has passed, and passes over the calls of sessions that have not polled recently, for
+/// one slice of time.
 fn end_silent(context: Context<'_>) {
     let slice = Slice::begin();
     while let Some(timeout) =
@@ -164,7 +164,7 @@ fn renew_one(context: Context<'_>, grant: &SessionGrant, writes: &Writes<'_>) {
 }
 
 /// Records the outcome of a renewal.
-fn note(context: Context<'_>, grant: &SessionGrant, outcome: Outcome) {
+fn record(context: Context<'_>, grant: &SessionGrant, outcome: Outcome) {
     STATE.with_time(context, |state, now| {
         let (sessions, name) = (&mut state.sessions, grant.name());
         match outcome {
@@ -175,31 +175,31 @@ fn note(context: Context<'_>, grant: &SessionGrant, outcome: Outcome) {
     });
 }
 
-/// Renews a grant, unless the connection that polls its session has another user or database now.
+/// Renews a grant, unless the polling connection has changed its user or database.
 pub(super) fn renew_attached(context: Context<'_>, grant: &SessionGrant) {
     if is_attached(context, grant.session) {
         let outcome = renew(context, grant);
-        note(context, grant, outcome);
+        record(context, grant, outcome);
     }
 }
 
-/// Checks, at most once in [`LOOKS`], whether the connection that polls a session still has its user and its database.
-/// Otherwise the session is detached.
+/// Returns true if the polling connection still has the user and database of the session; otherwise detaches the
+/// session. Asks the server at most once per [`IDENTITY_CHECK_PERIOD`].
 pub(super) fn is_attached(context: Context<'_>, id: SessionId) -> bool {
     let client = STATE.with_time(context, |state, now| {
-        let (looked_at, since) = &mut state.looked_at;
-        if now.monotonic.since(*since) >= LOOKS {
-            (*looked_at, *since) = (Set::default(), now.monotonic);
+        let (checked, since) = &mut state.checked;
+        if now.monotonic.since(*since) >= IDENTITY_CHECK_PERIOD {
+            (*checked, *since) = (Set::default(), now.monotonic);
         }
-        // A client that is blocked changes nothing.
-        let is_known = state.polls.contains_key(&id) || !looked_at.insert(id);
+        // A client that is blocked in a POLL cannot change its user or database.
+        let is_known = state.polls.contains_key(&id) || !checked.insert(id);
         state.sessions.client_of(id).filter(|_| !is_known)
     });
     client.is_none_or(|client| keeps_identity(context, id, client))
 }
 
-/// Whether the program of a session may get a lock now.
-pub(crate) fn look_at_program(context: Context<'_>, id: SessionId) -> Presence {
+/// Whether the program of a session is present, after a check of its connection.
+pub(crate) fn check_program(context: Context<'_>, id: SessionId) -> Presence {
     let (presence, is_blocked) = STATE.with(context, |state| {
         (state.sessions.presence(id), state.polls.contains_key(&id))
     });
@@ -211,7 +211,7 @@ pub(crate) fn look_at_program(context: Context<'_>, id: SessionId) -> Presence {
     }
 }
 
-/// True when the connection that polls a session has its user and its database. Otherwise the session is detached.
+/// Returns true if the polling connection has the user and database of the session; otherwise detaches the session.
 fn keeps_identity(context: Context<'_>, id: SessionId, client: u64) -> bool {
     let identity = context.identity_of(client);
     let (is_attached, goes_away) = STATE.with(context, |state| {
@@ -227,7 +227,7 @@ fn keeps_identity(context: Context<'_>, id: SessionId, client: u64) -> bool {
     is_attached
 }
 
-/// Releases the grants that closed sessions have left.
+/// Releases the grants that closed sessions left.
 fn release_left(context: Context<'_>, writes: &mut Writes<'_>) {
     while STATE.with(context, |state| state.sessions.has_to_release()) && writes.are_allowed() {
         let taken = STATE.with(context, |state| state.sessions.take_to_release());
@@ -236,7 +236,8 @@ fn release_left(context: Context<'_>, writes: &mut Writes<'_>) {
     }
 }
 
-/// Answers the POLLs whose wait is over, but leaves those whose session has due grants to the timer.
+/// Answers the POLLs whose wait is over, up to the first whose session has due grants. The timer renews those first and
+/// answers the rest.
 pub(super) fn answer_quiet_polls(context: Context<'_>) {
     while let Some(id) = STATE.with_time(context, |state, now| {
         let id = state.sessions.next_poll(now)?;
@@ -267,7 +268,7 @@ fn answer_polls(context: Context<'_>, writes: &mut Writes<'_>) {
     }
 }
 
-/// Answers the POLLs that still wait after the server has stopped being primary. Most servers answer them themselves.
+/// Answers the POLLs that still wait after the server has become a replica. Most servers unblock them themselves.
 fn refuse_polls(context: Context<'_>) {
     while let Some(id) = STATE.with(context, |state| state.to_refuse.pop()) {
         polls::refuse(context, id, NOT_PRIMARY);

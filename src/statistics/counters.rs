@@ -1,11 +1,11 @@
-//! Counters: one number each, cheap enough for every command.
+//! Counters that are cheap enough for every command.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $counter:ident = $field:literal,)*) => {
-        /// The meaning of the counter.
+        /// A counter.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Counter {
             $($(#[$doc])* $counter,)*
@@ -23,27 +23,27 @@ counters! {
     Reentries = c"reentries",
     /// Renewals.
     Renewals = c"renewals",
-    /// Releases that gave holds back.
+    /// Releases that gave back holds.
     Releases = c"releases",
     /// Acquires, releases and renewals that the state of the lock refused.
     Refusals = c"refusals",
     /// New grants to calls that had waited.
     HandOffs = c"hand_offs",
-    /// Waits that ended by time.
+    /// Waits that timed out.
     WaitTimeOuts = c"wait_timeouts",
-    /// Waits that the caller or an administrator ended.
+    /// Waits that ended because the client disconnected, or the owner or an administrator ended them.
     WaitsGivenUp = c"waits_given_up",
-    /// Held locks whose lease ended.
+    /// Grants whose lease ended.
     Expirations = c"expirations",
-    /// Calls that could not wait because too many waited.
+    /// Calls that could not wait because a limit of waiting calls was reached.
     MaxWaitersRejections = c"max_waiters_rejections",
-    /// Calls that would have waited in a cycle.
+    /// Calls refused because waiting would have created a deadlock cycle.
     Deadlocks = c"deadlocks",
     /// Checks of a token by `LOCK.FENCE`.
     FenceChecks = c"fence_checks",
     /// Failed checks of a token.
     FencedRefusals = c"fenced_refusals",
-    /// Held locks that ended in other ways, except by flushes.
+    /// Grants that ended in other ways, except by flushes.
     Removals = c"forced_removals",
 }
 
@@ -55,12 +55,13 @@ pub(crate) fn count(counter: Counter) {
     add(counter, 1);
 }
 
-/// Takes back one that turned out to be something else.
+/// Subtracts one, for an event that turned out to be something else.
 pub(crate) fn uncount(counter: Counter) {
     add(counter, u64::MAX);
 }
 
-/// A load and a store: there is one writer at a time, and an atomic addition costs several times as much.
+/// Loads and stores the number, because there is only one writer at a time, and an atomic addition costs several times
+/// as much.
 fn add(counter: Counter, more: u64) {
     let number = &NUMBERS[counter as usize];
     let now = number.load(Ordering::Relaxed).wrapping_add(more);

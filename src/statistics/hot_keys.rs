@@ -1,8 +1,8 @@
 //! The keys with the most waiting over the last few minutes, in bounded memory.
 //!
-//! Each minute has a table. In a full table a new key replaces the one with the lowest rank and inherits
-//! that rank, but not its numbers (the space-saving algorithm). So a key with more than 1/[`KEYS`] of a
-//! minute's waiting is always kept.
+//! Each minute has a table. In a full table a new key replaces the key with the lowest rank, and inherits its rank but
+//! not its numbers (the space-saving algorithm). So a table always keeps a key with more than 1/[`KEYS`] of the
+//! minute's waiting.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ const SPAN_MS: u64 = 60_000;
 const SPANS: usize = 5;
 /// How many keys one table holds.
 const KEYS: usize = 128;
-/// Keys with longer names are left out: names take most of the memory.
+/// Keys with longer names are ignored, because names take most of the memory.
 const MAX_NAME: usize = 1024;
 
 /// The numbers of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyStats {
-    /// The waits for it.
+    /// The number of waits.
     pub(crate) waits: u64,
-    /// The waits that ended by time.
+    /// The number of waits that timed out.
     pub(crate) timeouts: u64,
     /// The grants whose lease ended.
     pub(crate) expirations: u64,
-    /// The sum of the waits.
+    /// The total time of the waits.
     pub(crate) total_wait_ms: u64,
     /// The longest wait.
     pub(crate) max_wait_ms: u64,
@@ -102,7 +102,7 @@ impl Span {
         self.0.insert(lock_id.clone(), kept);
     }
 
-    /// Removes the key with the lowest rank; returns that rank.
+    /// Removes the key with the lowest rank. Returns that rank.
     fn remove_lowest(&mut self) -> u64 {
         let lowest = self.0.iter().min_by_key(|(_, kept)| kept.rank());
         let Some((lock_id, rank)) = lowest.map(|(lock_id, kept)| (lock_id.clone(), kept.rank()))
@@ -115,12 +115,12 @@ impl Span {
 }
 
 impl HotKeys {
-    /// No keys.
+    /// An empty table.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Adds to the numbers of a key; `now_ms` is of a monotonic clock.
+    /// Adds to the numbers of a key. `now_ms` must come from a monotonic clock.
     pub(crate) fn record(&mut self, now_ms: u64, lock_id: &LockId, stats: &KeyStats) {
         if lock_id.key.len() > MAX_NAME {
             return;

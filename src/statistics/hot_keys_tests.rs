@@ -1,4 +1,4 @@
-//! The hottest keys by example: their numbers, their bounded memory, and when they are forgotten.
+//! Tests of the hottest keys: their numbers, their bounded memory, and when they are forgotten.
 
 use super::*;
 
@@ -83,7 +83,7 @@ fn keys_are_forgotten_after_five_minutes() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
-fn a_hot_key_is_found_among_any_number_of_cold_ones_in_bounded_memory() {
+fn a_hot_key_is_found_among_many_cold_keys_in_bounded_memory() {
     let mut hot = HotKeys::new();
     for number in 0..100_000 {
         hot.record(
@@ -103,7 +103,7 @@ fn a_hot_key_is_found_among_any_number_of_cold_ones_in_bounded_memory() {
 }
 
 #[test]
-fn a_new_key_inherits_a_rank_and_no_numbers() {
+fn a_new_key_inherits_the_rank_but_not_the_numbers() {
     let mut hot = HotKeys::new();
     for number in 0..KEYS {
         hot.record(0, &lock_id(0, &format!("{number}")), &wait(10));
@@ -118,7 +118,7 @@ fn a_new_key_inherits_a_rank_and_no_numbers() {
 }
 
 #[test]
-fn a_key_with_a_very_long_name_is_left_out() {
+fn a_key_with_a_very_long_name_is_ignored() {
     let mut hot = HotKeys::new();
     hot.record(0, &lock_id(0, &"x".repeat(MAX_NAME)), &wait(1));
     hot.record(0, &lock_id(0, &"x".repeat(MAX_NAME + 1)), &wait(1));
@@ -127,7 +127,7 @@ fn a_key_with_a_very_long_name_is_left_out() {
 
 #[test]
 fn ongoing_waits_last_until_now() {
-    // Since the seconds 1, 3 and 3.5.
+    // Three waits, which began after 1, 3 and 3.5 seconds.
     let waits = QueueWaits {
         count: 3,
         since_sum: 7_500_000,

@@ -1,7 +1,7 @@
 //! Statistics for the operator: counters, times and the hottest keys.
 //!
-//! They count what this process has done as a primary since it was started. They are neither stored nor
-//! replicated, and no decision depends on them.
+//! They cover what this process has done as a primary since it started. They are neither stored nor replicated, and no
+//! decision depends on them.
 
 mod counters;
 mod hot_keys;

@@ -1,4 +1,4 @@
-//! The last few minutes: the times of holds and waits, and the hot keys.
+//! Statistics over the last few minutes: the durations of holds and waits, and the hot keys.
 
 use std::sync::Arc;
 
@@ -20,21 +20,21 @@ static HOT: GilCell<Option<HotKeys>> = GilCell::new(None);
 pub(crate) enum WaitEnd {
     /// The call was granted the lock.
     Granted,
-    /// Its time was up.
+    /// The wait timed out.
     TimeOut,
-    /// The client disconnected, or an administrator or the owner ended it.
+    /// The client disconnected, or the owner or an administrator ended the wait.
     GivenUp,
-    /// It got an error.
+    /// The wait ended with an error.
     Refused,
 }
 
-/// Records the end of a grant. Its token tells when it began, as in `LOCK.INFO`.
+/// Records the end of a grant. Its start is derived from its token, as in `LOCK.INFO`.
 pub(crate) fn hold_ended(context: Context<'_>, now_ms: u64, token: Token) {
     let held_ms = now_ms.saturating_sub(token.number() / 1000);
     HOLDS.with(context, |times| times.record(now_ms, held_ms));
 }
 
-/// The times of grants.
+/// The durations of grants.
 pub(crate) fn hold_times(context: Context<'_>, now_ms: u64) -> TimesSummary {
     HOLDS.with(context, |times| times.summary(now_ms))
 }
@@ -64,7 +64,7 @@ pub(crate) fn wait_ended(
     record(context, now, lock_id, &stats);
 }
 
-/// The times of waits, however they ended.
+/// The durations of waits, however they ended.
 pub(crate) fn wait_times(context: Context<'_>, now: Monotonic) -> TimesSummary {
     WAITS.with(context, |times| times.summary(millis(now)))
 }

@@ -1,7 +1,7 @@
 //! Percentiles of the times of the last few minutes, in bounded memory.
 //!
-//! Each half minute has a histogram, exact to 1 %; the next half minute takes over the oldest one. A summary
-//! is made of the sum of all.
+//! Each half minute has a histogram that is exact to 1 %. A new half minute reuses the oldest histogram. A summary adds
+//! up all histograms.
 
 use hdrhistogram::Histogram;
 
@@ -9,9 +9,9 @@ use hdrhistogram::Histogram;
 const SPAN_MS: u64 = 30_000;
 /// Five minutes.
 const SPANS: usize = 10;
-/// Two digits of each time are exact.
+/// The number of exact digits of each time.
 const DIGITS: u8 = 2;
-/// In the percentiles longer times count as a day; the maximum is exact.
+/// In the percentiles longer times count as a day. The maximum is exact.
 const ONE_DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The times of the last few minutes.
@@ -25,14 +25,14 @@ pub(crate) struct RecentTimes {
     began_ms: u64,
 }
 
-/// Percentiles in milliseconds; 0 without any time.
+/// Percentiles in milliseconds; 0 if no time was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TimesSummary {
     /// The median.
     pub(crate) p50: u64,
     /// The 99th percentile.
     pub(crate) p99: u64,
-    /// The longest.
+    /// The maximum.
     pub(crate) max: u64,
 }
 
@@ -58,7 +58,7 @@ impl Span {
 }
 
 impl RecentTimes {
-    /// No times.
+    /// An empty record.
     pub(crate) const fn new() -> Self {
         Self {
             spans: Vec::new(),
@@ -67,10 +67,10 @@ impl RecentTimes {
         }
     }
 
-    /// Records a time. When the clock was set back, it counts to the current span; after a step of more
-    /// than all spans, all are cleared.
+    /// Records a time. After a backward step of the clock the time counts for the current span. A step that is longer
+    /// than all spans clears them.
     pub(crate) fn record(&mut self, now_ms: u64, time_ms: u64) {
-        // The usual case is quick: this runs for every release.
+        // Check the usual case first, because this runs in every release.
         if now_ms.wrapping_sub(self.began_ms) >= SPAN_MS {
             self.advance(now_ms);
         }
@@ -91,7 +91,7 @@ impl RecentTimes {
         self.advance(now_ms);
         let mut all = Span::new();
         for span in &self.spans {
-            // It cannot fail: all have the same bounds.
+            // Adding cannot fail, because all histograms have the same bounds.
             let _ = all.times.add(&span.times);
             all.max_ms = all.max_ms.max(span.max_ms);
         }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_loses_few_times_and_recording_goes_on() {
+    fn a_clock_that_is_set_back_loses_few_times_and_recording_continues() {
         let mut times = RecentTimes::new();
         let start = 1_000 * MINUTE;
         times.record(start, 700);

@@ -1,4 +1,4 @@
-//! The answers to a waiting call, and who gets them.
+//! How a waiting call is answered: by a reply to its client, or by an event of its session.
 
 use std::borrow::Cow;
 use std::ffi::CString;
@@ -15,7 +15,7 @@ pub(super) struct LockWait;
 
 /// The answer to a waiting call.
 pub(super) enum Answer {
-    /// It was granted the lock.
+    /// The call was granted the lock.
     Granted {
         owner: OwnerBuf,
         grant: Grant,
@@ -23,11 +23,11 @@ pub(super) enum Answer {
         limit: Limit,
         names_limit: bool,
     },
-    /// Its time is up.
+    /// The wait timed out.
     TimedOut,
-    /// It was cancelled.
+    /// The wait was cancelled.
     Cancelled,
-    /// An error.
+    /// The wait ended with an error.
     Error(CommandError),
 }
 
@@ -55,10 +55,10 @@ impl Answer {
     }
 }
 
-/// The client that gets the reply of a call that waits no longer.
+/// The client or session that gets the answer when a call stops waiting.
 #[must_use]
 pub(super) enum Recipient {
-    /// The client that is blocked.
+    /// A blocked client.
     Client(Blocked<LockWait>),
     /// The session of a queued call.
     Session(SessionId, LockId, OwnerBuf),
@@ -75,7 +75,7 @@ impl Recipient {
         }
     }
 
-    /// The client, if it is one.
+    /// The blocked client; `None` for a session.
     pub(super) fn client(self) -> Option<Blocked<LockWait>> {
         match self {
             Self::Client(blocked) => Some(blocked),

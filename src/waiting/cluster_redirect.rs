@@ -1,4 +1,4 @@
-//! Redirections of waiting calls whose lock this node of a cluster no longer serves.
+//! Redirects waiting calls when this cluster node no longer serves their lock.
 
 use std::ffi::CString;
 use std::time::Duration;
@@ -9,19 +9,20 @@ use crate::locks::{LockView, check_write, monotonic, now};
 use crate::server::cluster_nodes::{self, Endpoint, ForClient, NodesCache, Target};
 use crate::server::{Context, Ports, Text, WriteCheck, can_dry_run};
 
-/// The shortest time between two checks of a lock, on a server that runs and counts the check as a command.
+/// The shortest time between two checks of a lock on a server without dry runs. There each check runs as a command and
+/// appears in the command statistics.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Limits the checks whether locks are still served: each lock once in a [`PERIOD`], in turn.
+/// Limits how often locks are checked: each lock is checked at most once per [`PERIOD`], in turn.
 #[derive(Default)]
 pub(super) struct CheckLimit {
     began: Option<Monotonic>,
-    /// How many locks are still to be checked in this period.
+    /// How many checks are left in this period.
     left: usize,
 }
 
 impl CheckLimit {
-    /// True when the next of this many locks is to be checked.
+    /// Returns true if the next lock should be checked. `locks` is the number of locks that take turns.
     pub(super) fn allows(&mut self, locks: usize) -> bool {
         if can_dry_run() {
             return true;
@@ -41,18 +42,18 @@ impl CheckLimit {
 
 /// Why calls can no longer wait for a lock here.
 pub(super) enum Redirection {
-    /// Another node serves it.
+    /// Another node serves the lock.
     To {
         target: Target,
         endpoint: Endpoint,
         ports: Ports,
     },
-    /// No node serves it now.
+    /// No node serves the lock now.
     Down(CString),
 }
 
 impl Redirection {
-    /// The error that a command of this client would get now.
+    /// The error that the server would return to a command of this client now.
     pub(super) fn error(&self, context: Context<'_>, client: u64) -> CString {
         let (target, endpoint, ports) = match self {
             Self::Down(error) => return error.clone(),
@@ -72,9 +73,9 @@ impl Redirection {
     }
 }
 
-/// The redirection of calls that wait for a lock, held or free; `None` while this node serves it.
+/// Returns the redirection for the calls that wait for a lock; `None` while this node serves it.
 ///
-/// Polled from the event loop: a module gets no event when a slot has left or the cluster is down.
+/// The event loop has to poll this, because a module gets no event when a slot moves or the cluster goes down.
 pub(super) fn check_served(
     context: Context<'_>,
     name: Text<'_>,
@@ -93,7 +94,7 @@ pub(super) fn check_served(
     }
 }
 
-/// The redirection of a command on a free lock that the check refused.
+/// The redirection that matches a refused [`check_write`].
 pub(super) fn redirection(
     context: Context<'_>,
     name: Text<'_>,
@@ -116,8 +117,8 @@ pub(super) fn redirection(
     }
 }
 
-/// True when the slot is being imported and the lock is here already: calls of clients that were redirected here
-/// continue to wait.
+/// Returns true if this node imports the slot and already has the lock. Clients that were redirected here with `ASK`
+/// then keep waiting.
 fn is_imported(context: Context<'_>, name: Text<'_>, nodes: &NodesCache) -> bool {
     nodes.imports(context, name)
         && matches!(

@@ -13,18 +13,18 @@ use crate::statistics::{self, Counter};
 
 /// The verdict on a call that is about to wait.
 pub(super) enum Verdict {
-    /// It may wait.
+    /// The call may wait.
     Waits,
-    /// It would wait in a cycle.
+    /// Waiting would create a deadlock cycle.
     Cycle(Cycle),
-    /// It may wait until the next tick, which checks it.
+    /// The call starts to wait, and the next tick checks it.
     ByTick,
 }
 
 /// Checks a call that is about to wait for a lock.
 ///
-/// A command of a cluster node finds only keys of its own slot, because from Redis 7.4 on and on Valkey the server
-/// looks up all keys in that slot. There a tick continues the search.
+/// In a cluster the search has to run in a tick. From Redis 7.4 and on Valkey, a running command can only look up keys
+/// in its own slot, but a cycle usually spans several slots.
 pub(super) fn check(
     context: Context<'_>,
     name: Text<'_>,
@@ -38,7 +38,7 @@ pub(super) fn check(
     }
 }
 
-/// Checks the calls that a tick is to check, and refuses those that wait in a cycle.
+/// Checks the calls that [`check`] left to the tick, and refuses each one that waits in a deadlock cycle.
 pub(super) fn check_rest(context: Context<'_>) {
     let rest = STATE.with(context, |state| mem::take(&mut state.to_check));
     for id in rest {
@@ -60,21 +60,21 @@ pub(super) fn check_rest(context: Context<'_>) {
     }
 }
 
-/// The error of a call that closes a cycle.
+/// Counts and logs a deadlock, and returns the error for the caller.
 pub(super) fn error(cycle: &Cycle) -> CommandError {
     statistics::count(Counter::Deadlocks);
-    note(cycle);
+    log(cycle);
     CommandError::Deadlock(cycle.text())
 }
 
-/// Looks at the holders of the lock. `None` if that already rules out a cycle.
+/// Begins a search at the holders of the lock. Returns `None` if a cycle is impossible.
 fn begin<'a>(
     context: Context<'_>,
     name: Text<'a>,
     owner: Owner<'a>,
     limit: Limit,
 ) -> Option<Search<'a>> {
-    // A cycle has at least two locks.
+    // A cycle needs at least two locks.
     let nobody_waits_elsewhere = || {
         let database = context.database();
         let waits = STATE.if_busy(context, |state| {
@@ -94,7 +94,7 @@ fn begin<'a>(
     })
 }
 
-/// Goes from lock to lock, and returns to the database.
+/// Follows the search from lock to lock, then selects the original database again.
 fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Cycle> {
     let (database, now) = (context.database(), now(context));
     let mut cycle = None;
@@ -102,14 +102,14 @@ fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Cycle> {
         && let Some(next) = STATE.with(context, |state| search.next_lock(&state.calls))
         && context.select_database(next.database)
     {
-        // Opened without a borrow of the calls: opening an expired key calls back into them.
+        // Do not borrow the state here: opening an expired key raises an event whose handler borrows it too.
         let name = OwnedText::new(&next.key);
         let view = LockView::open(context, name.text());
         if let Ok(holders) = view.holders(now) {
             cycle = STATE.with(context, |state| {
-                // A grant that is about to be undone blocks nobody for long.
+                // Ignore a grant that is about to be given back: it blocks nobody for long.
                 let holders = holders.filter(|_| !state.calls.gives_back(next.database, &next.key));
-                search.look(&state.calls, holders.as_ref(), now)
+                search.visit(&state.calls, holders.as_ref(), now)
             });
         }
     }
@@ -117,8 +117,8 @@ fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Cycle> {
     cycle
 }
 
-/// Notes a cycle in the log: who waits for which lock, escaped and cut.
-fn note(cycle: &Cycle) {
+/// Logs which owner waits for which lock. Names are escaped and shortened.
+fn log(cycle: &Cycle) {
     const MAX_NAME: usize = 64;
     const MAX_OWNERS: usize = 16;
     let shown = |name: &[u8]| {

@@ -1,8 +1,10 @@
-//! Whether a client has disconnected, asked of its socket after a stall of the event loop. Otherwise the server reports
-//! a disconnect (`wait.rs`, `events.rs`).
+//! Asks a client's socket whether the client has disconnected.
 //!
-//! The server names the socket. A query may cost as much for one client as for many
-//! (`docs/server-api.md`), so a query that follows another asks for more clients at once.
+//! Normally the server reports disconnects (`wait.rs`, `events.rs`), but after a stall of the event loop it may not
+//! have noticed them yet.
+//!
+//! Only the server knows which socket belongs to a client. Asking it about one client can cost as much as asking about
+//! many (`docs/server-api.md`), so each further query in an iteration asks about twice as many clients.
 
 use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{Call, CallId, Map, Monotonic};
@@ -14,10 +16,11 @@ use crate::sessions;
 /// The most clients in one query.
 const MAX_CLIENTS: usize = 128;
 
-/// The most calls in the line, the most elsewhere, and the most sessions that are looked at for one query.
+/// Bounds the search for clients to add to a query: at most this many calls in the same line, this many other calls,
+/// and this many sessions.
 const MAX_LOOKS: usize = 1024;
 
-/// How many clients the next query asks for: twice as many as the last one of this iteration.
+/// How many clients the next query asks about: one, or twice as many as the last query of this iteration.
 fn next_count(last: &mut (usize, Monotonic)) -> usize {
     let iteration = STATE.stalls.iteration_began();
     let count = match *last {
@@ -28,8 +31,8 @@ fn next_count(last: &mut (usize, Monotonic)) -> usize {
     count
 }
 
-/// The clients to query: this one and others, twice as many as in the last query of this iteration. Those
-/// whose turn is next come first: for a call that waits, the others in its line; else the other granted calls.
+/// Chooses the clients to query: the client of this call, and others that will probably be asked about next. For a
+/// waiting call those are the calls behind it in line, then the granted calls and other lines.
 fn clients_to_query(state: &mut State, id: CallId) -> Vec<u64> {
     let count = next_count(&mut state.socket_query);
     let calls = &state.calls;
@@ -53,7 +56,8 @@ fn clients_to_query(state: &mut State, id: CallId) -> Vec<u64> {
         .collect()
 }
 
-/// True when a blocked client has closed its connection, even if the server has not read that yet. False in doubt.
+/// Returns true if a blocked client has closed its connection, even if the server has not read that yet. Returns false
+/// if in doubt.
 pub(super) fn has_disconnected(context: Context<'_>, client: u64) -> bool {
     let query = STATE.with(context, |state| {
         let id = state.calls.blocked_by(client)?;
@@ -81,7 +85,7 @@ pub(super) fn has_disconnected(context: Context<'_>, client: u64) -> bool {
     socket.is_some_and(Socket::peer_has_closed)
 }
 
-/// As [`has_disconnected`], for the client that polls a session.
+/// Like [`has_disconnected`], but for the client that polls a session.
 pub(super) fn polling_client_has_closed(
     context: Context<'_>,
     session: SessionId,
@@ -99,7 +103,8 @@ pub(super) fn polling_client_has_closed(
     socket.is_some_and(Socket::peer_has_closed)
 }
 
-/// The client that polls this session, and those of others whose calls wait.
+/// Chooses the clients to query: the one that polls this session, and those that poll other sessions with waiting
+/// calls.
 fn polling_clients_to_query(context: Context<'_>, session: SessionId) -> Vec<u64> {
     let (count, sessions) = STATE.with(context, |state| {
         let sessions = state.calls.sessions_from(session).take(MAX_LOOKS);
@@ -117,15 +122,15 @@ fn polling_clients_to_query(context: Context<'_>, session: SessionId) -> Vec<u64
 
 #[cfg(test)]
 mod tests {
-    use super::super::a_waiter;
+    use super::super::test_waiter;
     use super::*;
 
     fn wait(state: &mut State, client_id: Option<u64>) -> CallId {
-        let waiter = a_waiter(None, client_id);
+        let waiter = test_waiter(None, client_id);
         state.calls.join(0, b"lock", waiter, Client::default())
     }
 
-    /// The most clients in a query for the first call of a line with this many queued calls before the others.
+    /// The size of the largest query for the first call in a line whose next `queued` calls have no client.
     fn queried(queued: usize) -> usize {
         let mut state = State {
             socket_query: (1, STATE.stalls.iteration_began()),
@@ -144,14 +149,14 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "takes too long")]
-    fn a_query_asks_for_those_who_are_next() {
+    fn a_query_asks_for_the_clients_that_are_next_in_line() {
         assert_eq!(queried(0), MAX_CLIENTS);
         assert_eq!(queried(100), MAX_CLIENTS);
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "takes too long")]
-    fn a_long_line_is_not_searched_for_clients() {
+    fn the_search_for_clients_in_a_long_line_is_bounded() {
         assert_eq!(queried(MAX_LOOKS), 1);
     }
 }

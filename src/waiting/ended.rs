@@ -1,4 +1,4 @@
-//! Removes holders of a shared lock whose lease has ended.
+//! Removes holders whose lease has ended from a shared lock.
 
 use redis_lock_core::{LockChange, LockId};
 
@@ -6,10 +6,10 @@ use crate::locks::{Announce, KeyspaceEvent, LockKey, lease_ended, now};
 use crate::server::{Context, Text};
 use crate::sessions;
 
-/// Holders whose lease had ended were removed, and the key is closed.
+/// Holders were removed, which closed the key.
 pub(super) struct Ended;
 
-/// Opens the key of a lock after the removal of the holders whose lease has ended.
+/// Removes the holders whose lease has ended, then opens the key of the lock.
 pub(super) fn open_without_ended<'call>(
     context: Context<'call>,
     name: Text<'call>,
@@ -21,7 +21,7 @@ pub(super) fn open_without_ended<'call>(
     end_leases(key).unwrap_or_else(|_ended| LockKey::open(context, name))
 }
 
-/// Removes the holders whose lease has ended. Returns the key, still open, when there are none.
+/// Removes the holders whose lease has ended. If there are none, returns the open key.
 pub(super) fn end_leases(key: LockKey<'_>) -> Result<LockKey<'_>, Ended> {
     let context = key.context();
     let now = now(context);
@@ -37,7 +37,7 @@ pub(super) fn end_leases(key: LockKey<'_>) -> Result<LockKey<'_>, Ended> {
         lease_ended(context, &lock_id, &holder);
     }
     let ended = holders.ended(now).map(|holder| holder.grant.token);
-    sessions::note_cap(&key, &change);
+    sessions::track_cap(&key, &change);
     sessions::leases_ended(context, key.name(), ended);
     key.write(&change, Announce::Events(&[KeyspaceEvent::Expire]));
     Err(Ended)

@@ -1,7 +1,7 @@
-//! Events of the server for waiting calls: a lock may have become free, a client has disconnected.
+//! Handles server events that concern waiting calls: a lock may have become free, or a client has disconnected.
 //!
-//! They come while the server is in the middle of something else. So a handler only notes the event and
-//! arms a tick. A disconnect of a client that is blocked for a lock arrives in `wait.rs`.
+//! The server raises these events in the middle of other work, when the module must not change keys. So a handler only
+//! records the event and arms a tick. `wait.rs` handles the disconnect of a client that is blocked for a lock.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::timer;
 use crate::locks::{monotonic, now};
 use crate::server::{self, Context, Listening, ServerEvent};
 
-/// Subscribes to the events that may free a lock, or make room in it, without touching its key.
+/// Subscribes to the events that can free a lock, or make room in it, without an event for its key.
 pub(super) fn load(context: Context<'_>) {
     for event in [
         ServerEvent::Flushed,
         ServerEvent::Swapped,
         ServerEvent::Loaded,
-        // `lock.max-holders`, perhaps.
+        // A higher `lock.max-holders` makes room.
         ServerEvent::Configured,
     ] {
         server::subscribe(context, event, all_ready);
@@ -24,7 +24,8 @@ pub(super) fn load(context: Context<'_>) {
     server::subscribe(context, ServerEvent::RoleChanged, role_changed);
 }
 
-/// All sessions have ended when the server stops being primary. It may be primary again before the next tick.
+/// All sessions end when the server becomes a replica. Record them now, because the server may be a primary again
+/// before the next tick.
 fn role_changed(context: Context<'_>) {
     if context.flags().replica() {
         STATE.if_busy(context, |state| {
@@ -33,7 +34,7 @@ fn role_changed(context: Context<'_>) {
     }
 }
 
-/// A key has lost its lock. Called while the server removes it.
+/// Marks a lock as ready, because its key is gone. The server may call this while it is still removing the key.
 pub(crate) fn lock_lost(context: Context<'_>, database: i32, key: &[u8]) {
     if STATE.if_busy(context, |state| state.calls.make_ready(database, key)) {
         timer::soon(context);
@@ -46,8 +47,8 @@ fn all_ready(context: Context<'_>) {
     }
 }
 
-/// Subscribes to the events about waiting clients and their replies. Iterations of the event loop are
-/// followed only while somebody waits, since each then costs a little.
+/// Subscribes to the events about waiting clients and their replies. The module follows the iterations of the event
+/// loop only while calls wait or grants are pending, because each iteration then costs a little.
 pub(super) fn follow_clients(context: Context<'_>) {
     let (iterations, clients) = STATE.with(context, |state| {
         let iterations = std::mem::replace(&mut state.follows_iterations, true);
@@ -85,7 +86,7 @@ fn next_iteration(context: Context<'_>) {
     });
 }
 
-/// True when a connection is to be accepted.
+/// Returns true if the server has connections to accept.
 fn has_connections(context: Context<'_>) -> bool {
     STATE.with(context, |state| {
         let listening = state.listening.get_or_insert_with(Listening::find);
@@ -93,12 +94,11 @@ fn has_connections(context: Context<'_>) -> bool {
     })
 }
 
-/// How many queries about disconnected clients are made in a [`QUERY_PERIOD`]: on a server with many
-/// clients a query is slow.
+/// The most queries about disconnected clients in a [`QUERY_PERIOD`]. On a server with many clients a query is slow.
 const MAX_QUERIES: u32 = 16;
 const QUERY_PERIOD: Duration = Duration::from_millis(10);
 
-/// A client has disconnected, perhaps before its reply was sent.
+/// Handles the disconnect of a client, whose last reply may be unsent.
 fn client_disconnected(context: Context<'_>) {
     let client = context.client_id();
     let asks = STATE.with(context, |state| {
@@ -129,7 +129,7 @@ fn may_query(state: &mut State) -> bool {
     *made <= MAX_QUERIES
 }
 
-/// Unsubscribes when nobody waits and no grant is pending.
+/// Stops following the iterations of the event loop.
 pub(super) fn unfollow_iterations(context: Context<'_>) {
     if STATE.with(context, |state| {
         std::mem::take(&mut state.follows_iterations)

@@ -1,4 +1,4 @@
-//! Gives back holds whose callers have disconnected. The core's `calls/granted.rs` marks them.
+//! Gives back the holds of callers that disconnected. The core's `calls/granted.rs` decides what to give back.
 
 use redis_lock_core::{LockChange, Release, release};
 
@@ -10,7 +10,7 @@ use crate::server::{Context, Text};
 use crate::sessions::{self, Membership};
 use crate::statistics::{self, Counter};
 
-/// Applies the give-backs of a lock of the selected database, and serves those who wait for it.
+/// Applies the give-backs of a lock of the selected database, then serves its waiters.
 #[inline]
 pub(super) fn apply_give_backs(context: Context<'_>, name: Text<'_>, caller: Caller) {
     if STATE.is_busy() {
@@ -42,7 +42,7 @@ fn apply(context: Context<'_>, name: Text<'_>) {
         let request = Release {
             owner: give_back.owner.as_owner(),
             amount,
-            token: None,
+            token: Some(give_back.token()),
         };
         let Ok(released) = release(holders.as_ref(), &request, || now(context)) else {
             continue;
@@ -55,7 +55,7 @@ fn apply(context: Context<'_>, name: Text<'_>) {
             grant_released(context, token);
         }
         let membership = Membership::GivenBack;
-        sessions::note_change(&key, Some(token), holder, &released.change, membership);
+        sessions::track_change(&key, Some(token), holder, &released.change, membership);
         key.write(
             &released.change,
             Announce::Events(&[KeyspaceEvent::Release]),

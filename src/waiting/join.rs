@@ -1,4 +1,4 @@
-//! A call begins to wait, or is cancelled.
+//! Adds a call to the line of a lock, and cancels the waits of an owner.
 
 use std::time::Duration;
 
@@ -19,16 +19,16 @@ use crate::statistics::{self, Counter, WaitEnd};
 /// How a call waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitOptions {
-    /// The call blocks no client: its session gets an event when it ends.
+    /// The call blocks no client. Its session gets an event when the wait ends.
     pub(crate) is_queued: bool,
-    /// The longest wait; `None`: no limit.
+    /// The timeout; `None` for no timeout.
     pub(crate) longest: Option<Duration>,
     pub(crate) names_limit: bool,
     pub(crate) session: Option<SessionId>,
 }
 
-/// A call begins to wait for a lock. Returns its place: how many calls stand before it. The error says why it cannot
-/// wait.
+/// Adds a call to the line of a lock. Returns its place, which is the number of calls before it, or the reason why it
+/// cannot wait.
 pub(crate) fn join(
     context: Context<'_>,
     name: Text<'_>,
@@ -94,7 +94,7 @@ pub(crate) fn join(
     Ok(place.unwrap_or(0))
 }
 
-/// Checks that one more call may wait for a lock.
+/// Checks the limits on waiting calls for one more call.
 fn check_limits(context: Context<'_>, name: Text<'_>, is_queued: bool) -> Result<(), CommandError> {
     let (all, queued) = STATE.if_busy(context, |state| (state.calls.len(), state.calls.queued()));
     if waiting(context, name) >= max_waiters() {
@@ -108,7 +108,7 @@ fn check_limits(context: Context<'_>, name: Text<'_>, is_queued: bool) -> Result
     }
 }
 
-/// The place of the queued call that this call repeats, if it does.
+/// The place of the queued call that this call repeats, if there is one.
 pub(crate) fn place_of_repeated(
     context: Context<'_>,
     name: Text<'_>,
@@ -123,18 +123,19 @@ pub(crate) fn place_of_repeated(
     })
 }
 
-/// Ends an owner's waits for a lock with nil, and serves the calls behind them; false when there were none.
+/// Ends an owner's waits for a lock with nil, and serves the calls behind them. Returns false if the owner had no
+/// waits.
 #[cold]
 pub(crate) fn cancel(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool {
     let any = end_waits(context, name, owner);
     if any {
-        // Calls behind it may have room.
+        // Calls behind them may have room now.
         serve(context, name, Caller::Command);
     }
     any
 }
 
-/// Ends an owner's waits for a lock with nil; false when there were none.
+/// Ends an owner's waits for a lock with nil. Returns false if the owner had no waits.
 #[inline(never)]
 pub(super) fn end_waits(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool {
     let mut any = false;

@@ -1,4 +1,4 @@
-//! Applies the rules and the session checks to a call. An ACQUIRE is decided in the core's `rules.rs`.
+//! Applies the core's rules (`rules.rs`) and the session checks to a call.
 
 use redis_lock_core::{Acquire, Granted, Holders, Owner, Refusal};
 
@@ -6,8 +6,9 @@ use crate::locks::{LockKey, now, observe_token, rules, token_clock};
 use crate::server::Context;
 use crate::sessions::{self, Membership};
 
-/// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder. A grant must then be
-/// confirmed: `token_clock()` is a copy, and [`confirm`] records the token.
+/// Judges an acquire. Returns `None` if the lock has no room, or if the caller must wait behind other calls.
+///
+/// The caller of this function must [`confirm`] a grant, because only that records the token in the token clock.
 #[inline]
 pub(super) fn admit<'a>(
     context: Context<'_>,
@@ -19,7 +20,7 @@ pub(super) fn admit<'a>(
     redis_lock_core::acquire(holders, request, in_line, &rules, now, &mut token_clock())
 }
 
-/// The error that the caller gets when the rules refuse its call with `error`: that of a full session may come first.
+/// The error for a call that the rules refuse with `error`. The error for a full session may take precedence.
 pub(super) fn refused(
     key: &LockKey<'_>,
     holders: Option<&Holders<'_>>,
@@ -32,8 +33,8 @@ pub(super) fn refused(
     sessions::refusal(key.context(), key.name(), membership, before, error)
 }
 
-/// Checks that a grant that its session renews has a lease that is long enough: the last check of all. Then its token
-/// counts as seen.
+/// Makes the last check, that the lease of a grant in a session is long enough, and records the token in the token
+/// clock.
 pub(super) fn confirm(
     key: &LockKey<'_>,
     membership: Membership,

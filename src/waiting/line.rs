@@ -1,4 +1,4 @@
-//! The lines as commands see them: how many calls wait, and which.
+//! What commands ask about lines: which calls wait, and how many.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ pub(crate) fn waiting(context: Context<'_>, name: Text<'_>) -> usize {
     })
 }
 
-/// True when a newcomer must wait behind a call: one that is not passed over, or that may soon be served again.
+/// Returns true if a new call must wait behind a call in line. A call that is passed over does not count, unless its
+/// program may turn out to be back.
 pub(super) fn stands_in_line(context: Context<'_>, name: Text<'_>) -> bool {
     STATE.if_busy(context, |state| {
         let (calls, lock) = (&state.calls, (context.database(), name.bytes()));
@@ -26,13 +27,13 @@ pub(super) fn stands_in_line(context: Context<'_>, name: Text<'_>) -> bool {
     })
 }
 
-/// How many calls wait, for all locks.
+/// How many calls wait on the server.
 pub(crate) struct QueueSizes {
-    /// Those of blocked clients.
+    /// Calls of blocked clients.
     pub(crate) blocked: usize,
     /// Queued calls.
     pub(crate) queued: usize,
-    /// The longest line.
+    /// Calls in the longest line.
     pub(crate) longest: usize,
 }
 

@@ -1,4 +1,4 @@
-//! How a command changes a lock: it opens the lock, judges the call and commits the outcome.
+//! The only way for a command to change a lock: open the lock, judge the call, commit the outcome.
 
 use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{
@@ -21,7 +21,7 @@ use crate::server::{Context, Text};
 use crate::sessions::{self, Membership};
 use crate::statistics::{Counter, count};
 
-/// An open lock: its give-backs are applied, and holders whose lease has ended are removed.
+/// An open lock, after its give-backs and the removal of holders whose lease has ended.
 pub(crate) struct Lock<'call>(LockKey<'call>);
 
 impl<'call> Lock<'call> {
@@ -46,8 +46,10 @@ impl<'call> Lock<'call> {
         }))
     }
 
-    /// First grants the lock to calls in line that have room. True when some are left that must go before the caller.
-    /// An exclusive lock has no room for anybody, so its line is not looked at: false.
+    /// Serves the calls in line that have room, because they come before this call. Returns true if the caller must
+    /// wait behind calls that are still in line.
+    ///
+    /// Skips an exclusive lock and returns false, because such a lock has no room for anybody.
     #[inline]
     fn after_the_line(self) -> (LockKey<'call>, bool) {
         let Self(key) = self;
@@ -58,7 +60,7 @@ impl<'call> Lock<'call> {
         }
     }
 
-    /// Continues unless this queued call is in line already: then the error is its place.
+    /// Returns the lock, or the place of this queued call as an error if the call is already in line.
     pub(crate) fn unless_in_line(
         self,
         owner: Owner<'_>,
@@ -71,14 +73,13 @@ impl<'call> Lock<'call> {
         }
     }
 
-    /// Acquires the lock; `None` when there is no room or others wait for it.
+    /// Acquires the lock. Returns `None` if the lock has no room, or if the caller must wait behind other calls.
     pub(crate) fn acquire<'a>(
         self,
         request: &Acquire<'a>,
         session: Option<SessionId>,
     ) -> Result<Option<Holder<'a>>, CommandError> {
         let membership = session.map_or(Membership::Stays, Membership::Joins);
-        // Room that is left belongs to the calls that are still in line, so this call must not take it.
         let (key, in_line) = self.after_the_line();
         let context = key.context();
         let holders = key.holders()?;
@@ -96,7 +97,7 @@ impl<'call> Lock<'call> {
         Ok(Some(granted.holder))
     }
 
-    /// Releases the lock. Returns the caller as a holder; `None` if it gave back its last hold.
+    /// Releases holds of the caller. Returns the holder that is left, or `None` after its last hold.
     pub(crate) fn release<'a>(
         self,
         request: &Release<'a>,
@@ -107,8 +108,8 @@ impl<'call> Lock<'call> {
         let holders = key.holders_to_release(request)?;
         let now = || now(context);
         let released = redis_lock_core::release(holders.as_ref(), request, now)?;
-        if request.calls_off() {
-            // Before the holds are given back, so that no wait of this owner takes their place.
+        if request.cancels_waits() {
+            // Cancel the owner's waits before the release, so that the lock is not handed to one of them.
             end_waits(context, key.name(), request.owner.bytes());
         }
         if released.change != LockChange::Keep {
@@ -167,8 +168,8 @@ fn commit_granted(
     commit(key, caller, &granted.change, membership, event);
 }
 
-/// Applies a change and announces it; the next calls get the room that it makes. `before` is the token of the
-/// caller's grant, `after` the caller as a holder afterwards.
+/// Applies and announces a change, then serves the waiters if the change makes room. `before` is the token of the
+/// caller's grant before the change; `after` is the caller as a holder after it.
 fn commit(
     key: LockKey<'_>,
     (before, after): (Option<Token>, Option<&Holder<'_>>),
@@ -176,18 +177,18 @@ fn commit(
     membership: Membership,
     event: KeyspaceEvent,
 ) {
-    // Before the change is announced: a listener may free the lock.
-    sessions::note_change(&key, before, after, change, membership);
+    // Update the session before the announcement, because a listener may free the lock.
+    sessions::track_change(&key, before, after, change, membership);
     if let (LockChange::Free, Some(token)) = (change, before) {
         hand_over(key, token);
         return;
     }
     let (context, name) = (key.context(), key.name());
-    // Before the change is announced too, because this answer is not about the grant that may follow.
-    note_answer(context, name, before, change);
+    // Before the announcement too, because a listener may start another grant, which this call does not answer.
+    record_answer(context, name, before, after);
     let makes_room = event != KeyspaceEvent::Acquire && matches!(change, LockChange::Shared(_));
     if let (KeyspaceEvent::Renew, LockChange::Exclusive(holder)) = (event, change) {
-        note_lease_end(context, name, holder.end);
+        track_lease_end(context, name, holder.end);
     }
     key.write(change, Announce::Events(&[event]));
     if makes_room && waiting(context, name) > 0 {
@@ -195,26 +196,28 @@ fn commit(
     }
 }
 
-/// Opens a lock for a command that changes nothing and only a primary answers, after its give-backs.
+/// Opens a lock for a command that changes nothing but runs only on a primary. Applies the give-backs of the lock
+/// first.
 pub(crate) fn view<'call>(primary: Primary<'call>, name: Text<'call>) -> LockView<'call> {
     apply_give_backs(primary.context(), name, Caller::Command);
     sessions::before_command(primary.context(), name);
     LockView::open(primary.context(), name)
 }
 
-/// Opens a lock for a command that only looks at it, on a replica too. Where the server may write, its give-backs
-/// come first, and the renewals that are due.
-pub(crate) fn look<'call>(context: Context<'call>, name: Text<'call>) -> LockView<'call> {
+/// Opens a lock for a read-only command, which may run on a replica. If the server may write, applies the give-backs of
+/// the lock and due renewals first.
+pub(crate) fn open_for_read<'call>(context: Context<'call>, name: Text<'call>) -> LockView<'call> {
     if (STATE.is_busy() || sessions::any_grants()) && may_write_now(context) {
-        // The server allows this command even if it would refuse a write.
+        // Not `Caller::Command`: the server allows a read even when it would refuse a write.
         apply_give_backs(context, name, Caller::EventLoop);
-        sessions::before_look(context, name);
+        sessions::before_read(context, name);
     }
     LockView::open(context, name)
 }
 
-/// A renewal has set the end of the lease: the waiters of this lock may be served earlier than planned.
-fn note_lease_end(context: Context<'_>, name: Text<'_>, end: Deadline) {
+/// Arms an earlier tick if a renewal has shortened the lease, because the waiters may then be served earlier than
+/// planned.
+fn track_lease_end(context: Context<'_>, name: Text<'_>, end: Deadline) {
     let is_sooner = STATE.if_busy(context, |state| {
         let calls = &mut state.calls;
         calls.cut_lease_end(context.database(), name.bytes(), end)
@@ -224,27 +227,24 @@ fn note_lease_end(context: Context<'_>, name: Text<'_>, end: Deadline) {
     }
 }
 
-/// Notes that a call of this grant was answered, so its pending calls no longer give back the whole grant; notes a
-/// raised token. Counts a holder that leaves a shared lock as released.
-fn note_answer(
+/// Records what an answered call means for the pending calls of the same grant: they no longer give back the whole
+/// grant, and they follow a raised token. Counts a holder that leaves a shared lock as released.
+fn record_answer(
     context: Context<'_>,
     name: Text<'_>,
     before: Option<Token>,
-    change: &LockChange<'_>,
+    after: Option<&Holder<'_>>,
 ) {
     let Some(before) = before else { return };
-    if change.removes(before) {
+    let Some(Holder { owner, grant, .. }) = after else {
         released(context, before);
         return;
-    }
+    };
     STATE.if_busy(context, |state| {
-        let (database, key) = (context.database(), name.bytes());
-        state.calls.answered(database, key, before);
-        if let LockChange::Exclusive(holder) = change
-            && holder.grant.token != before
-        {
-            let raised = holder.grant.token;
-            state.calls.raise(database, key, before, raised);
+        let holder = (context.database(), name.bytes(), *owner);
+        state.calls.answered(holder, before);
+        if grant.token != before {
+            state.calls.raise(holder, before, grant.token);
         }
     });
 }

@@ -1,9 +1,9 @@
-//! Waiting calls, and the one way in which a command changes a lock ([`Lock`]).
+//! Waiting calls, and the only way for a command to change a lock ([`Lock`]).
 //!
-//! An event that may have freed a lock only notes its key ([`events`]). [`mod@serve`] looks at the key and
-//! grants the lock to the next call: in a tick of the event loop ([`mod@tick`]), or in a command that
-//! frees the lock or finds it free. A grant is pending until its reply is sent ([`wait`]); when the client
-//! disconnects before that, the grant is given back.
+//! An event that may have freed a lock only marks its key as ready ([`events`]). [`mod@serve`] then opens the key and
+//! grants the lock to the next call. It runs in a tick of the event loop ([`mod@tick`]), or in a command that frees the
+//! lock or finds it free. A grant is pending until its reply is sent ([`wait`]). If the client disconnects before that,
+//! the grant is given back.
 
 mod answer;
 mod cluster_redirect;
@@ -39,24 +39,24 @@ use state::STATE;
 pub(crate) use events::lock_lost;
 pub(crate) use join::{WaitOptions, cancel, join};
 pub(crate) use line::{ongoing_waits, queue_sizes, waiters, waiting};
-pub(crate) use lock::{Lock, look, view};
+pub(crate) use lock::{Lock, open_for_read, view};
 pub(crate) use pass_over::session_presence_changed;
 pub(crate) use refuse::client_of;
 pub(crate) use session_end::{release_of_session, session_ended, waiting_of};
 
-/// Subscribes to the events of locks, and to the timer.
+/// Subscribes to the events of locks, and sets up the timer.
 pub(crate) fn load(context: Context<'_>) {
     events::load(context);
     timer::load(context, tick::tick);
 }
 
-/// Forgets the unconfirmed grant of a client that asks for a lock. The server tells whether a reply is
-/// unsent only for a client's last command, so each acquire calls this first.
+/// Forgets the sent grant of the calling client. Each acquire calls this first, because the server reports whether a
+/// reply is unsent only for a client's last command.
 pub(crate) fn forget_sent(context: Context<'_>) {
     STATE.forget_sent(context);
 }
 
-/// The server renews a grant of a session.
+/// Records that the server renewed a grant of a session. `ends` are its old and new deadlines.
 pub(crate) fn grant_renewed(
     context: Context<'_>,
     grant: &SessionGrant,
@@ -65,9 +65,9 @@ pub(crate) fn grant_renewed(
     STATE.renewed(context, grant, ends);
 }
 
-/// A call of an owner for a lock alone, without an end, for tests.
+/// A waiter with limit 1 and no timeout, for tests.
 #[cfg(test)]
-fn a_waiter(session: Option<SessionId>, client_id: Option<u64>) -> Waiter {
+fn test_waiter(session: Option<SessionId>, client_id: Option<u64>) -> Waiter {
     Waiter {
         owner: OwnerBuf::from(Owner::new(b"ann").expect("a short name")),
         lease: None,

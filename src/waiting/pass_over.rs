@@ -1,9 +1,10 @@
-//! Calls of sessions: they are passed over while their program may be dead or frozen.
+//! Passes over the calls of a session while its program may be dead or frozen.
 //!
-//! All calls of a session are updated before any of their locks is granted. With many calls that takes several ticks.
+//! No lock with calls of such a session is granted until all calls of the session are updated. With many calls that
+//! takes several ticks.
 //!
-//! The core's `sessions/presence.rs` finds that a program is away, `sessions/upper.rs` reports it to this file, and the
-//! core's `calls/passed_over.rs` updates the lines.
+//! The core's `sessions/presence.rs` detects that a program is away, `sessions/upper.rs` reports it to this file, and
+//! the core's `calls/passed_over.rs` updates the lines.
 
 use redis_lock_core::sessions::{Presence, SessionId};
 
@@ -14,22 +15,22 @@ use crate::locks::Slice;
 use crate::server::Context;
 use crate::sessions;
 
-/// How many calls are updated between two looks at the clock.
+/// How many calls are updated between two reads of the clock.
 const UPDATED_AT_ONCE: usize = 256;
 
-/// Whether the program of a call may get a lock.
+/// Whether the program of a call can receive a grant.
 pub(super) enum Program {
-    /// It may.
+    /// The program polls its session.
     Here,
-    /// Its session has ended.
+    /// The session has ended.
     Gone,
-    /// Its calls are passed over now.
+    /// The program may be dead or frozen, so its calls are passed over.
     Away,
 }
 
-/// Looks at the program of a call whose turn it is, and has its calls passed over if it is away.
+/// Checks the program of the next call in line. If the program is away, all its calls are passed over from now on.
 pub(super) fn program_of(context: Context<'_>, session: SessionId) -> Program {
-    match sessions::look_at_program(context, session) {
+    match sessions::check_program(context, session) {
         Presence::Ended => Program::Gone,
         Presence::Here(client) if !polling_client_has_closed(context, session, client) => {
             Program::Here
@@ -45,18 +46,18 @@ pub(super) fn program_of(context: Context<'_>, session: SessionId) -> Program {
     }
 }
 
-/// The program of a session has disconnected or frozen, so its calls are passed over from now on; or it polls again.
+/// Updates the calls of a session after its program has gone away or polls again.
 pub(crate) fn session_presence_changed(context: Context<'_>, session: SessionId) {
     if STATE.if_session_waits(context, session, |state| {
         state.presence_changes.add(session);
     }) {
         update_calls(context);
-        // The locks whose line has changed are served from the event loop.
+        // The tick serves the locks whose line has changed.
         timer::soon(context);
     }
 }
 
-/// Updates the calls of the sessions whose program is away now, or polls again, as far as the time allows.
+/// Continues to update the calls of sessions whose program has gone away or polls again, for one slice of time.
 pub(super) fn update_calls(context: Context<'_>) {
     let slice = Slice::begin();
     while let Some((session, from)) = STATE.if_busy(context, |state| state.presence_changes.first())
@@ -65,7 +66,7 @@ pub(super) fn update_calls(context: Context<'_>) {
         STATE.with(context, |state| {
             let calls = &mut state.calls;
             let next = calls.pass_over(session, is_away, from, UPDATED_AT_ONCE);
-            state.presence_changes.go_on(session, next);
+            state.presence_changes.set_progress(session, next);
         });
         if slice.is_over() {
             return;

@@ -1,4 +1,4 @@
-//! Waits that end with an error.
+//! Ends waits with an error.
 
 use redis_lock_core::{CallId, Waiter};
 
@@ -18,8 +18,8 @@ pub(super) fn refuse(context: Context<'_>, id: CallId, error: CommandError) {
     }
 }
 
-/// Ends all waits for a lock of the selected database. `answer` gets the client of each call: of a queued call, the one
-/// that polls its session, or 0. False when the next tick has to look at the lock again, because they are many.
+/// Ends all waits for a lock of the selected database. `answer` takes the client of each call, as [`client_of`] returns
+/// it. Returns false if there were too many calls for one slice of time; the next tick then continues.
 pub(super) fn refuse_all(
     context: Context<'_>,
     name: Text<'_>,
@@ -47,7 +47,7 @@ pub(super) fn refuse_all(
     true
 }
 
-/// The client of a call: of a queued one, the one that polls its session; 0 for none.
+/// The client of a call. For a queued call that is the client that polls its session; 0 for none.
 pub(crate) fn client_of(context: Context<'_>, waiter: &Waiter) -> u64 {
     let polling = || sessions::polling_client(context, waiter.session?);
     waiter.client_id.or_else(polling).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Granting a lock to the waiting calls that are next.
+//! Grants a lock to the next waiting calls.
 
 use redis_lock_core::{
     Acquire, Granted, Holders, LockChange, Monotonic, OwnerBuf, Token, Waiter, next_in_line,
@@ -20,14 +20,14 @@ use crate::server::cluster_nodes::NodesCache;
 use crate::server::{Context, Text, WriteCheck};
 use crate::sessions::{self, Membership};
 
-/// The most grants of one lock at once. The server writes their replies before it serves its other clients,
-/// which takes longer than the grants.
+/// The most grants of one lock in one run. The server writes the replies of all grants before it serves other clients,
+/// and that takes longer than the grants themselves.
 const MAX_GRANTS: usize = 64;
 
 /// Where [`serve`] is called from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// A command on that key, which the server allowed.
+    /// A running command on the key, which the server allowed to write.
     Command,
     /// The event loop.
     EventLoop,
@@ -36,54 +36,55 @@ pub(super) enum Caller {
 enum Step {
     /// A call was granted or refused, or holders whose lease had ended were removed; there may be a next call.
     Again,
-    /// No call is next.
+    /// No call can be granted until the lock or its line changes.
     Done,
-    /// Nothing can be granted now.
+    /// The server accepts no writes now, or the next call is not known yet; a later tick tries again.
     Later,
-    /// The time is over; the next tick continues.
+    /// The slice of time is used up; the next tick continues.
     Continue,
 }
 
 impl Step {
-    /// The next step after the refusal of all calls, or of as many as there was time for.
+    /// The next step after [`refuse_all`].
     const fn of_refusals(all: bool) -> Self {
         if all { Self::Done } else { Self::Continue }
     }
 }
 
-/// Why the call whose turn it is gets no grant.
+/// Why the next call gets no grant.
 enum NoGrant {
-    /// The call ends with this error.
+    /// The wait ends with this error.
     Refused(CommandError),
-    /// Another node serves the lock, or none.
+    /// This node does not serve the lock.
     Elsewhere(WriteCheck),
-    /// It continues to wait.
+    /// The call keeps waiting.
     Waits(Step),
 }
 
-/// The service of one lock.
+/// The state of one run that serves a lock.
 struct Serving<'call> {
     context: Context<'call>,
     name: Text<'call>,
     caller: Caller,
-    /// The owner granted last, whose other calls come before the next in line.
+    /// The owner of the last grant. Its other calls come before the next call in line.
     just_granted: Option<OwnerBuf>,
     /// When the first call was granted.
     began: Option<Monotonic>,
-    /// How many calls were granted.
+    /// How many calls this run has granted.
     grants: usize,
-    /// The server allows grants of this lock: it was asked.
+    /// True once the server has confirmed that this lock may be granted.
     allowed: bool,
 }
 
-/// Grants the lock to the calls that are next: to the first in line, if it has room, to all others of its owner, and so
-/// on while there is room. The first is granted now, but many take several ticks. True when the next tick has to
-/// continue with this lock.
+/// Grants the lock to the first call in line that has room and to all other calls of its owner, and repeats that while
+/// there is room.
+///
+/// The first call is granted at once, but many calls take several ticks. Returns true if the next tick has to continue.
 pub(super) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) -> bool {
     run(context, name, caller, None)
 }
 
-/// The last hold was released by the running command: puts the next grant in its place, or frees the lock.
+/// Replaces a grant whose last hold the running command releases by the next grant, or frees the lock.
 pub(super) fn hand_over(key: LockKey<'_>, token: Token) {
     let context = key.context();
     released(context, token);
@@ -114,7 +115,7 @@ fn run(
             Step::Again => {}
             Step::Done => return false,
             Step::Later => break None,
-            // Not in this iteration: it writes the replies of these grants.
+            // Not in this iteration, which still has to write the replies of these grants.
             Step::Continue => break Some(SLICE),
         }
     };
@@ -131,14 +132,14 @@ fn run(
     delay.is_some()
 }
 
-/// True on a primary whose writes are not paused.
+/// Returns true on a primary that is not loading and whose writes are not paused.
 pub(super) fn may_write_now(context: Context<'_>) -> bool {
     !context.writes_paused() && !context.flags().loading() && !context.flags().replica()
 }
 
 impl Serving<'_> {
-    /// Serves the next call. A key whose last hold the running command has released still has the old grant; the
-    /// next grant takes its place.
+    /// Serves the next call. `released` is a key that still contains a grant whose last hold the running command has
+    /// released; the next grant overwrites it.
     fn step(&mut self, released: Option<LockKey<'_>>) -> Step {
         let (context, name) = (self.context, self.name);
         let is_released = released.is_some();
@@ -184,7 +185,7 @@ impl Serving<'_> {
                 let before = granted.before.map(|before| before.token);
                 let (holder, change) = (&granted.holder, &granted.change);
                 let membership = membership(&next.waiter);
-                sessions::note_change(&key, before, Some(holder), change, membership);
+                sessions::track_change(&key, before, Some(holder), change, membership);
                 let to_answer = grant(context, &next, &granted);
                 let events = [KeyspaceEvent::Release, KeyspaceEvent::Acquire];
                 key.write(
@@ -217,8 +218,8 @@ impl Serving<'_> {
         let lock = (self.context.database(), self.name.bytes());
         let max_holders = max_holders();
         next_call(self.context, |state| {
-            // After the key was opened: opening an expired key makes it ready again.
-            state.calls.looked_at(lock.0, lock.1);
+            // Clear the ready mark only now, because opening an expired key sets it.
+            state.calls.clear_ready(lock.0, lock.1);
             if let Some(holders) = holders {
                 state
                     .calls
@@ -228,7 +229,7 @@ impl Serving<'_> {
         })
     }
 
-    /// Judges the call whose turn it is.
+    /// Decides whether the next call is granted the lock.
     fn judge<'a>(
         &mut self,
         key: &LockKey<'_>,
@@ -245,8 +246,8 @@ impl Serving<'_> {
             return Err(NoGrant::Waits(Step::Continue));
         }
         if is_released && context.flags().cluster() {
-            // In a cluster the server may refuse a free key though it still serves a held one. So the lock is freed
-            // first, and the next step asks.
+            // While a slot moves away, a node still serves an existing key but not a missing one. Free the lock before
+            // the next step asks the server.
             return Err(NoGrant::Waits(Step::Again));
         }
         if is_new && !self.allowed {
@@ -277,8 +278,8 @@ impl Serving<'_> {
         Ok(granted)
     }
 
-    /// The next step. An exclusive lock need not be opened again: the key is as just written, or a listener
-    /// has changed it, which made it ready.
+    /// The next step. After an exclusive grant only calls of the same owner can be granted, so the key need not be
+    /// opened again for others. If a listener has changed the key meanwhile, it is marked as ready.
     fn after_grant(&self, change: &LockChange<'_>) -> Step {
         let LockChange::Exclusive(holder) = change else {
             return Step::Again;
@@ -294,8 +295,8 @@ impl Serving<'_> {
         if more { Step::Again } else { Step::Done }
     }
 
-    /// True when the next call is to wait for another tick. An owner's calls are granted together, and one
-    /// call is granted however long the refusal of those before it took.
+    /// Returns true if the next call has to wait for another tick. The calls of one owner are never split. The first
+    /// grant is never delayed either, however long the refusals before it took.
     fn is_slice_over(&mut self, next: &Next) -> bool {
         if self.grants == 0 {
             return false;
@@ -305,8 +306,8 @@ impl Serving<'_> {
             && self.just_granted.as_ref() != Some(&next.waiter.owner)
     }
 
-    /// Asks the server whether it allows a new grant. It has allowed the running command, but a node of a cluster may
-    /// no longer serve a free key.
+    /// Asks the server whether it allows a new grant. A running command proves that already, except in a cluster, where
+    /// a node may serve an existing key but not a missing one.
     fn check_server(&self) -> WriteCheck {
         if self.caller == Caller::EventLoop || self.context.flags().cluster() {
             check_write(self.context, self.name)
@@ -315,7 +316,7 @@ impl Serving<'_> {
         }
     }
 
-    /// Another node serves this lock.
+    /// Redirects all waiting calls, because this node does not serve the lock.
     fn redirect(&self, check: WriteCheck) -> Step {
         let (context, name) = (self.context, self.name);
         let redirection = redirection(context, name, check, &NodesCache::default());

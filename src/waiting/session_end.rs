@@ -1,4 +1,4 @@
-//! The end of a session: its waiting calls are removed, and its grants released.
+//! Ends a session: removes its waiting calls and releases its grants.
 
 use redis_lock_core::sessions::{SessionGrant, SessionId};
 use redis_lock_core::{LockId, Release, ReleaseAmount};
@@ -19,8 +19,8 @@ pub(crate) fn waiting_of(context: Context<'_>, session: SessionId) -> usize {
     STATE.if_busy(context, |state| state.calls.waiting_of_session(session))
 }
 
-/// A session has ended: ends its calls' waits and serves the calls behind them, the first of them now. Many calls take
-/// several ticks; none of them is granted meanwhile.
+/// Ends the waits of a session that has ended, and serves the calls behind them. Many calls take several ticks, but
+/// none of them is granted meanwhile.
 pub(crate) fn session_ended(context: Context<'_>, session: SessionId) {
     if STATE.if_session_waits(context, session, |state| {
         state.ended_sessions.push(session);
@@ -40,7 +40,8 @@ pub(crate) fn session_ended(context: Context<'_>, session: SessionId) {
     }
 }
 
-/// Ends the waits of sessions that have ended, as far as the time allows. Returns the locks that they waited for.
+/// Continues to end the waits of sessions that have ended, for one slice of time. Returns the locks whose line has
+/// changed.
 pub(super) fn end_rest(context: Context<'_>) -> Vec<LockId> {
     let (slice, mut locks) = (Slice::begin(), Vec::new());
     while let Some(session) = STATE.if_busy(context, |state| state.ended_sessions.last().copied()) {
@@ -63,7 +64,8 @@ pub(super) fn end_rest(context: Context<'_>) -> Vec<LockId> {
     locks
 }
 
-/// Releases a grant of a closed session, with all its holds, and hands on the lock. Its database is selected.
+/// Releases all holds of a grant of a closed session, and serves the waiters of the lock. The caller has selected the
+/// database.
 pub(crate) fn release_of_session(context: Context<'_>, grant: &SessionGrant) {
     let name = OwnedText::new(&grant.lock_id.key);
     let name = name.text();
@@ -80,7 +82,7 @@ pub(crate) fn release_of_session(context: Context<'_>, grant: &SessionGrant) {
             statistics::count(Counter::Releases);
             grant_released(context, grant.token);
             let events = Announce::Events(&[KeyspaceEvent::Release]);
-            sessions::note_cap(&key, &released.change);
+            sessions::track_cap(&key, &released.change);
             key.write(&released.change, events);
         }
     }

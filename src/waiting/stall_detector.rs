@@ -1,42 +1,45 @@
-//! Recent stalls of the event loop. After a stall the server has not read yet what clients did meanwhile,
-//! so a client may have disconnected, or have reconnected, without the server knowing.
+//! Detects stalls of the event loop. After a stall the server has not yet read what its clients did meanwhile, so a
+//! client may have disconnected or reconnected without the server knowing.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis_lock_core::Monotonic;
 
-/// The longest time between two ticks while somebody waits. A module gets no event when a lease is
-/// shortened by hand or writes are possible again, so ticks check for it.
+/// The longest time between two ticks while calls wait. Ticks have to poll, because a module gets no event when an
+/// administrator shortens a lease or when writes are possible again.
 pub(super) const MAX_PAUSE: Duration = Duration::from_millis(8);
 
-/// An iteration that lasts longer than this is a stall.
+/// An iteration of the event loop that takes longer than this is a stall.
 const STALL: Duration = Duration::from_millis(5);
-/// The longest time between two iterations while somebody waits and nothing stalls the loop.
+/// The longest time between the starts of two iterations while calls wait and the loop does not stall.
 const MAX_GAP: Duration = MAX_PAUSE.saturating_add(Duration::from_millis(7));
-/// A stall in which programs may have reconnected.
+/// A stall that is long enough for programs to have reconnected.
 const LONG_STALL: Duration = Duration::from_millis(100);
 /// How many iterations the server's I/O threads may need to report what they read.
 const ITERATIONS_TO_CATCH_UP: u8 = 8;
-/// The time for the handshake of a client that has reconnected, before it polls.
+/// How long the handshake of a reconnecting client may take before its first POLL.
 const HANDSHAKE: Duration = Duration::from_millis(20);
-/// New connections delay no waiting call for longer than this, even if they keep arriving.
+/// New connections delay waiting calls for at most this long, even if they keep arriving.
 const LONGEST_CATCH_UP: Duration = Duration::from_secs(1);
 
-/// Follows the iterations of the event loop. Written only under the server's lock. It is apart from the
-/// rest of the state because each hand-off reads it.
+/// Follows the iterations of the event loop. The fields are written only under the server's lock. They are kept apart
+/// from the rest of the state because each hand-off reads them.
 #[derive(Debug)]
 pub(super) struct StallDetector {
+    /// When the current iteration began.
     began: AtomicU64,
+    /// How many more iterations count as stalled.
     to_catch_up: AtomicU8,
-    /// The same after a long stall or a pause.
+    /// How many more iterations the server needs to catch up after a long stall or a pause.
     to_read: AtomicU8,
-    /// When the last long stall or pause was over, and when the last connection was to be accepted after it.
+    /// When the last long stall or pause ended.
     read_since: AtomicU64,
+    /// When a connection was last waiting to be accepted after it.
     connected: AtomicU64,
-    /// At least once since then, no connection was waiting to be accepted.
+    /// True once no connection was waiting to be accepted after it.
     accepted_all: AtomicBool,
-    /// Writes were paused when that was asked last.
+    /// True if writes were paused at the last check.
     paused: AtomicBool,
 }
 
@@ -53,19 +56,19 @@ impl StallDetector {
         }
     }
 
-    /// When this iteration began, as far as known.
+    /// When the current iteration began, if iterations are followed.
     pub(super) fn iteration_began(&self) -> Monotonic {
         Monotonic(self.began.load(Ordering::Relaxed))
     }
 
-    /// Starts to follow in the middle of an iteration, which counts as stalled.
+    /// Starts to follow iterations. The current one counts as stalled, because its start was not seen.
     pub(super) fn restart(&self, now: Monotonic) {
         self.set(now, 1);
         self.to_read.store(0, Ordering::Relaxed);
     }
 
-    /// An iteration begins. `connects` tells whether a connection is to be accepted; it is asked only where that
-    /// matters.
+    /// Records the start of an iteration. `connects` returns true if a connection is waiting to be accepted; it is
+    /// called only if the answer matters, because it makes a system call.
     pub(super) fn next_iteration(&self, now: Monotonic, connects: impl FnOnce() -> bool) {
         let gap = now.since(self.iteration_began());
         let left = if gap > MAX_GAP {
@@ -75,7 +78,7 @@ impl StallDetector {
         };
         self.set(now, left);
         if gap > LONG_STALL || self.paused.load(Ordering::Relaxed) {
-            self.read_anew(now);
+            self.restart_catch_up(now);
             return;
         }
         let to_read = self.to_read.load(Ordering::Relaxed);
@@ -97,30 +100,30 @@ impl StallDetector {
         }
     }
 
-    /// Writes are paused, or no longer.
+    /// Records whether writes are paused now.
     pub(super) fn set_paused(&self, now: Monotonic, paused: bool) {
         if self.paused.swap(paused, Ordering::Relaxed) || paused {
-            self.read_anew(now);
+            self.restart_catch_up(now);
         }
     }
 
-    /// True when writes were paused when that was asked last.
+    /// Returns true if writes were paused at the last check.
     pub(super) fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Relaxed)
     }
 
-    /// True when the server may not have read all that clients did.
+    /// Returns true if clients may have disconnected without the server having read that.
     pub(super) fn is_stalled(&self, now: Monotonic) -> bool {
         self.to_catch_up.load(Ordering::Relaxed) > 0 || now.since(self.iteration_began()) > STALL
     }
 
-    /// True when a long stall or a pause is not over, or the server may not have read what had reached it by then,
-    /// on new connections too.
+    /// Returns true during a long stall or a pause, and afterwards until the server has read everything that had
+    /// reached it by then, on new connections too.
     pub(super) fn is_catching_up(&self, now: Monotonic) -> bool {
         self.to_read.load(Ordering::Relaxed) > 0 || now.since(self.iteration_began()) > LONG_STALL
     }
 
-    fn read_anew(&self, now: Monotonic) {
+    fn restart_catch_up(&self, now: Monotonic) {
         self.to_read
             .store(ITERATIONS_TO_CATCH_UP, Ordering::Relaxed);
         self.read_since.store(now.0, Ordering::Relaxed);
@@ -149,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_iteration_is_a_stall_while_it_lasts_and_for_some_iterations_more() {
+    fn a_long_iteration_is_a_stall_while_it_lasts_and_for_some_iterations_after() {
         let detector = started();
         detector.next_iteration(at(0), || false);
         assert!(!detector.is_stalled(at(5)));
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_the_next_timer_is_no_stall() {
+    fn waiting_for_the_next_timer_is_not_a_stall() {
         let detector = started();
         for number in 1..100 {
             detector.next_iteration(at(number * 9), || false);
@@ -192,7 +195,7 @@ mod tests {
         }
         for number in 0..20 + u64::from(ITERATIONS_TO_CATCH_UP) - 1 {
             assert!(detector.is_catching_up(at(220 + number)));
-            // Those that come later had not reached the server by then.
+            // Connections that arrive later had not reached the server when the stall ended.
             detector.next_iteration(at(220 + number), || number > 0);
         }
         assert!(!detector.is_catching_up(at(250)));
@@ -200,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_without_end_hold_nobody_up_for_long() {
+    fn a_stream_of_new_connections_delays_waiters_only_for_a_while() {
         let detector = started();
         detector.next_iteration(at(200), || true);
         for now in (210..1250).step_by(10) {

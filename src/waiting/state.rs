@@ -19,20 +19,19 @@ pub(super) static STATE: Waiting = Waiting {
     stalls: StallDetector::new(),
 };
 
-/// The state, created at the first use, and what is asked too often to look into it.
+/// The state, which is created at its first use, and the flags that every command reads without borrowing it.
 pub(super) struct Waiting {
     state: GilCell<Option<State>>,
-    /// True when the state was not idle after the last use. Every command asks this, and most find that
-    /// there is nothing to do.
+    /// True if the state was not idle after its last use. Most commands find it false and have nothing to do.
     busy: AtomicBool,
-    /// True when there are calls whose reply is sent.
+    /// True if there are granted calls whose reply may not have reached the client yet.
     any_sent: AtomicBool,
-    /// Stalls of the event loop, while the server reports its iterations.
+    /// Detects stalls while the module follows the iterations of the event loop.
     pub(super) stalls: StallDetector,
 }
 
 impl Waiting {
-    /// Runs `body` with the state; it must not call the server.
+    /// Runs `body` with the state. `body` must not call the server, whose events may use the state too.
     pub(super) fn with<R>(&self, proof: Context<'_>, body: impl FnOnce(&mut State) -> R) -> R {
         self.busy.store(true, Ordering::Relaxed);
         self.state.with(proof, |state| {
@@ -45,7 +44,7 @@ impl Waiting {
         })
     }
 
-    /// Forgets the call of the calling client whose reply is sent.
+    /// Forgets the sent grant of the calling client.
     pub(super) fn forget_sent(&self, context: Context<'_>) {
         if self.any_sent.load(Ordering::Relaxed) {
             self.with(context, |state| {
@@ -54,7 +53,7 @@ impl Waiting {
         }
     }
 
-    /// Notes that the server renewed a grant: `ends` are the old and the new end. The owner is not notified.
+    /// Records that the server renewed a grant. `ends` are its old and new deadlines.
     pub(super) fn renewed(
         &self,
         context: Context<'_>,
@@ -69,7 +68,7 @@ impl Waiting {
         }
     }
 
-    /// As [`Waiting::with`], but returns the default without running `body` when the state is idle.
+    /// Like [`Waiting::with`], but if the state is idle, returns the default without running `body`.
     pub(super) fn if_busy<R: Default>(
         &self,
         proof: Context<'_>,
@@ -87,33 +86,33 @@ impl Waiting {
     }
 }
 
-/// The data that is kept with a call while its client is blocked.
+/// The data of the blocked client that is kept with its call.
 #[derive(Default)]
 pub(super) struct Client {
-    /// The client, until the call is answered.
+    /// The blocked client, until the call is answered.
     pub(super) blocked: Option<Blocked<LockWait>>,
-    /// Its user, on servers where rights are checked again.
+    /// The user, on servers that check the rights of blocked commands again.
     pub(super) user: Option<User>,
-    /// Its socket, if that was queried.
+    /// The socket, once it was queried.
     pub(super) socket: Option<Socket>,
 }
 
 #[derive(Default)]
 pub(super) struct State {
     pub(super) calls: Calls<Client>,
-    /// Sessions whose program has disconnected, frozen or returned, and whose calls are left to update.
+    /// Sessions whose calls still have to be updated because their program has gone away or polls again.
     pub(super) presence_changes: PresenceChanges,
-    /// Sessions that have ended, some of whose calls still wait.
+    /// Ended sessions, some of whose calls are still in line.
     pub(super) ended_sessions: Vec<SessionId>,
-    /// The sockets of connections that poll a session, as far as they were queried.
+    /// The queried sockets of connections that poll a session.
     pub(super) polling_sockets: Map<u64, Socket>,
     /// The sockets on which the server listens, while it catches up after a stall.
     pub(super) listening: Option<Listening>,
-    /// Calls that the next tick is to check: whether they close a deadlock cycle.
+    /// Calls that the next tick checks for deadlock.
     pub(super) to_check: Vec<CallId>,
-    /// How many replies were queried in this period, and when it began.
+    /// The number of reply queries in the current period, and when the period began.
     pub(super) reply_queries: (u32, Monotonic),
-    /// The number of clients in the last query of sockets, and when its iteration of the event loop began.
+    /// The number of clients in the last query of sockets, and when the iteration of that query began.
     pub(super) socket_query: (usize, Monotonic),
     /// The same for clients that poll sessions.
     pub(super) polling_query: (usize, Monotonic),
@@ -121,26 +120,26 @@ pub(super) struct State {
     pub(super) follows_iterations: bool,
     /// True when subscribed to disconnects of clients.
     pub(super) follows_clients: bool,
-    /// Limits how often a cluster node checks that it still serves a lock.
+    /// Limits how often a cluster node checks whether it still serves a lock.
     pub(super) check_limit: CheckLimit,
-    /// A tick is running; it arms the timer for the next one at its end.
+    /// True while a tick is running. The tick arms the timer when it ends.
     pub(super) in_tick: bool,
     /// The next tick, and when it is due.
     pub(super) timer: Option<(Timer, Monotonic)>,
 }
 
 impl Waiting {
-    /// Runs `note` when calls of this session wait; true then.
+    /// Runs `body` and returns true if the session has waiting calls.
     pub(super) fn if_session_waits(
         &self,
         proof: Context<'_>,
         session: SessionId,
-        note: impl FnOnce(&mut State),
+        body: impl FnOnce(&mut State),
     ) -> bool {
         self.if_busy(proof, |state| {
             let waits = state.calls.of_session(session).next().is_some();
             if waits {
-                note(state);
+                body(state);
             }
             waits
         })
@@ -148,7 +147,7 @@ impl Waiting {
 }
 
 impl State {
-    /// Ends a wait without a grant; returns the recipient of the answer.
+    /// Ends a wait without a grant. Returns the recipient of the answer.
     pub(super) fn end_wait(
         &mut self,
         context: Context<'_>,
@@ -162,7 +161,7 @@ impl State {
     }
 }
 
-/// The client of a call that was taken out of the table.
+/// The recipient of the answer to a call that has left the line.
 pub(super) fn recipient_of(call: Call<Client>) -> Option<Recipient> {
     if call.waiter.is_queued() {
         let session = call.waiter.session?;

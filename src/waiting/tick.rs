@@ -1,6 +1,6 @@
-//! The tick: the work of the waiting layer in the event loop.
+//! The tick, which does the waiting layer's work in the event loop.
 //!
-//! A tick is due when a wait ends, when a lease ends that somebody waits for, and when a lock may be free.
+//! A tick is due when a wait times out, when a lease that a call waits for ends, and when a lock may have become free.
 
 use std::ffi::CStr;
 use std::time::Duration;
@@ -22,13 +22,13 @@ use crate::server::cluster_nodes::NodesCache;
 use crate::server::{Context, OwnedText, Text};
 use crate::statistics::WaitEnd;
 
-/// How many of the locks that are not ready a tick checks in turn.
+/// How many locks that are not marked as ready a tick checks in turn.
 const TURNS_PER_TICK: usize = 256;
 
-/// The most locks that one tick marks ready because a lease ended.
+/// The most locks that one tick marks as ready because a lease has ended.
 const ENDS_PER_TICK: usize = 256;
 
-/// Runs a tick; returns the delay to the next one.
+/// Runs a tick. Returns the delay until the next one, or `None` if nothing is left to do.
 pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     let paused = context.writes_paused();
     STATE.stalls.set_paused(monotonic(), paused);
@@ -54,8 +54,8 @@ pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     next_delay(context)
 }
 
-/// Serves the ready locks, and applies their give-backs. Then checks a few of the others in turn, while there is time.
-/// False when ready locks are left.
+/// Applies the give-backs of the ready locks and serves their waiters. Then serves a few other locks in turn, for one
+/// slice of time. Returns false if ready locks are left.
 fn serve_ready(context: Context<'_>) -> bool {
     let slice = Slice::begin();
     let nodes = NodesCache::default();
@@ -74,21 +74,21 @@ fn serve_ready(context: Context<'_>) -> bool {
         let checks = state.check_limit.allows(state.calls.locks());
         Some((state.calls.next_turn()?, checks))
     }) {
-        let mut goes_on = false;
+        let mut is_unfinished = false;
         with_name(context, &lock_id, |name| {
             apply_give_backs(context, name, Caller::EventLoop);
             let redirection = checks.then(|| check_served(context, name, &nodes));
             match redirection.flatten() {
                 Some(redirection) => {
-                    goes_on = !refuse_all(context, name, |client| {
+                    is_unfinished = !refuse_all(context, name, |client| {
                         Answer::error(redirection.error(context, client))
                     });
                 }
-                None => goes_on = serve(context, name, Caller::EventLoop),
+                None => is_unfinished = serve(context, name, Caller::EventLoop),
             }
         });
-        if goes_on || slice.is_over() {
-            return ready == 0 && !goes_on;
+        if is_unfinished || slice.is_over() {
+            return ready == 0 && !is_unfinished;
         }
     }
     true
@@ -105,8 +105,10 @@ fn drop_give_backs(context: Context<'_>) {
     });
 }
 
-/// Ends all waits on a replica. Most servers do that themselves. Valkey from 9.0 leaves out a module's
-/// clients where it redirects clients to the new primary. False when some are left.
+/// Ends all waits on a replica. Returns false if some are left.
+///
+/// Most servers unblock the clients themselves. But where Valkey from 9.0 on redirects blocked clients to the new
+/// primary, it skips those that a module has blocked.
 fn end_all_waits(context: Context<'_>) -> bool {
     const UNBLOCKED: &CStr = c"UNBLOCKED this server has become a replica";
     let nodes = NodesCache::default();

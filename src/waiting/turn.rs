@@ -1,4 +1,4 @@
-//! The call whose turn it is: found, and granted the lock.
+//! Finds the next call in line, and grants it the lock.
 
 use redis_lock_core::{CallId, Grant, Granted, LockId, Monotonic, Taken, Waiter};
 
@@ -11,11 +11,11 @@ use crate::server::{Blocked, Context, OwnedText, Text};
 use crate::sessions::NO_SESSION;
 use crate::statistics::{self, Counter, WaitEnd};
 
-/// The call that a lock is granted to next.
+/// The call that gets the lock next.
 pub(super) struct Next {
     pub(super) id: CallId,
     pub(super) waiter: Waiter,
-    /// The time when it was chosen.
+    /// When the call was chosen.
     pub(super) now: Monotonic,
 }
 
@@ -23,12 +23,14 @@ pub(super) struct Next {
 pub(super) enum Turn {
     Nobodys,
     Call(Next),
-    /// It is not known yet.
+    /// Not known until the server has caught up, or the calls of a session are updated.
     Unknown,
 }
 
-/// The call that `first` finds. Ends the waits of calls that may no longer be granted: their time is up, their session
-/// has ended, or their client has disconnected and the server has not noticed.
+/// Returns the first call that `first` finds and that can be granted.
+///
+/// Ends the waits of the calls before it that can no longer be granted: they have timed out, their session has ended,
+/// or their client has disconnected.
 pub(super) fn next_call(
     context: Context<'_>,
     first: impl Fn(&mut State) -> Option<CallId>,
@@ -44,9 +46,9 @@ pub(super) fn next_call(
             };
             let LockId { database, key } = &call.lock_id;
             let (calls, changes) = (&state.calls, &state.presence_changes);
-            // False while a session with calls in this line is only half updated. Also false while the server catches
-            // up after a stall and a call before this one is passed over: a POLL of that call's program may be read
-            // next.
+            // Not sure while a session with calls in this line is only partly updated. Not sure either while the server
+            // catches up after a stall and an earlier call is passed over: the server may be about to read a POLL of
+            // the program of that call.
             let is_surely_next = !changes.concern(calls, *database, key)
                 && (!STATE.stalls.is_catching_up(next.now) || {
                     let before = calls.first_passed_over(*database, key);
@@ -74,7 +76,7 @@ pub(super) fn next_call(
     }
 }
 
-/// The result of a call's turn.
+/// What to do with a call whose turn it is.
 enum Look {
     Here,
     PassedOver,
@@ -99,7 +101,7 @@ fn look_at(context: Context<'_>, next: &Next) -> Look {
     }
 }
 
-/// Counts the grant to a waiting call.
+/// Counts a grant to a waiting call.
 pub(super) fn count_grant(is_new: bool) {
     if is_new {
         statistics::count(Counter::Grants);
@@ -109,12 +111,12 @@ pub(super) fn count_grant(is_new: bool) {
     }
 }
 
-/// A call that is granted a lock and not answered yet.
+/// A blocked client that was granted a lock but not answered yet; empty for a queued call.
 #[must_use]
 pub(super) struct ToAnswer(Option<(Blocked<LockWait>, Answer)>);
 
 impl ToAnswer {
-    /// Passes the reply to the server.
+    /// Passes the answer to the server.
     pub(super) fn send(self) {
         if let Some((blocked, answer)) = self.0 {
             blocked.answer(answer);
@@ -122,9 +124,10 @@ impl ToAnswer {
     }
 }
 
-/// Moves the call from its line to the granted calls. Done before the key is written and the change
-/// announced: a listener may then disconnect the client, whose grant is given back, or free the lock, which
-/// goes to the next call. The session gets the event before, too, so that a loss is reported after its grant.
+/// Moves the call from its line to the granted calls. The event for a queued call is reported here.
+///
+/// Must be called before the change is announced. A listener may then disconnect the client, whose grant must be given
+/// back, or free the lock, which must go to the next call. A session must get the grant before the loss of it.
 pub(super) fn grant(context: Context<'_>, next: &Next, granted: &Granted<'_>) -> ToAnswer {
     let Granted { before, holder, .. } = granted;
     let Grant { token, holds, .. } = holder.grant;
@@ -163,8 +166,8 @@ pub(super) fn grant(context: Context<'_>, next: &Next, granted: &Granted<'_>) ->
     ToAnswer(blocked.map(|blocked| (blocked, answer)))
 }
 
-/// True when the user of a waiting call may still acquire the lock. Checked only on servers that check
-/// their own blocked commands again.
+/// Returns true if the user of a waiting call may still acquire the lock. Servers that do not check the rights of their
+/// own blocked commands again always get true.
 pub(super) fn may_acquire(context: Context<'_>, name: Text<'_>, id: CallId) -> bool {
     let Some(user) = STATE.with(context, |state| state.calls.get(id)?.attached.user.clone()) else {
         return true;

@@ -1,6 +1,6 @@
-//! Server callbacks of a client blocked for a lock: reply, disconnect, CLIENT UNBLOCK.
+//! The server's callbacks for a client that is blocked for a lock: reply, disconnect, CLIENT UNBLOCK.
 //!
-//! After a disconnect the core's `calls/granted.rs` marks what is given back, and a tick does it (`give_back.rs`).
+//! After a disconnect the core's `calls/granted.rs` decides what to give back, and a tick applies it (`give_back.rs`).
 
 use super::answer::{Answer, LockWait, Recipient};
 use super::disconnect_check::has_disconnected;
@@ -24,7 +24,7 @@ impl BlockedCallbacks for LockWait {
                 let client = context.client_id();
                 if STATE.stalls.is_stalled(monotonic()) && has_disconnected(context, client) {
                     Self::disconnected(context);
-                    // It may have closed only its sending side, and still read.
+                    // The client may have closed only its sending side and still read the reply.
                     context.reply_null();
                 } else {
                     STATE.with(context, |state| state.calls.reply_written(client));

@@ -1,7 +1,7 @@
 //! By which address and port a waiting call is sent on: those that a command on its own connection is
 //! told at that moment.
 
-use crate::support::{KEY, LONG_MS, SLOT, answer, ask};
+use crate::support::{KEY, LONG_MS, SLOT, answer, ask, call_off};
 use redis::Connection;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,10 +17,9 @@ fn any_command(c: &mut Connection) -> String {
 fn waits(node: &Server, waiter: &mut Connection, owner: &str) {
     ask(waiter, owner);
     let mut c = node.connection();
-    eventually(
-        || testbed::waiters(&mut c, KEY).last().map(String::as_str) == Some(owner),
-        "the call to wait",
-    );
+    let last = |c: &mut Connection| testbed::waiters(c, KEY).pop();
+    let waits = || last(&mut c).as_deref() == Some(owner);
+    eventually(waits, "the call to wait");
 }
 
 fn over_six(node: &Server) -> Connection {
@@ -32,9 +31,7 @@ fn over_six(node: &Server) -> Connection {
 /// Valkey can tell clients of IPv4 and of IPv6 different addresses.
 #[test]
 fn by_the_address_for_the_clients_network() {
-    if !Server::version().is_valkey_from(8, 1) {
-        return;
-    }
+    testbed::needs!(Server::version().is_valkey_from(8, 1));
     let cluster = Cluster::start_with(2, 0, |settings: Builder| {
         settings.config("bind", "127.0.0.1 ::1")
     });
@@ -49,10 +46,8 @@ fn by_the_address_for_the_clients_network() {
     let connections = || [node.connection(), over_six(node)];
     for (mut c, address) in connections().into_iter().zip(addresses) {
         let other = format!("{address}:{}@", cluster.node(0).port());
-        eventually(
-            || cmd!(c, "CLUSTER", "NODES").text().contains(&other),
-            "the addresses to be known",
-        );
+        let known = || cmd!(c, "CLUSTER", "NODES").text().contains(&other);
+        eventually(known, "the addresses to be known");
     }
     // Sent on from the event loop, and by a release on a connection of either kind.
     for freed_by in [None, Some(0), Some(1)] {
@@ -74,9 +69,7 @@ fn by_the_address_for_the_clients_network() {
             assert_eq!(told, any_command(other), "{freed_by:?}");
             assert!(told.contains(&format!(" {address}:")), "{told}");
         }
-        for node in [0, 1] {
-            cluster.set_stable(node, SLOT);
-        }
+        call_off(&cluster);
     }
 }
 
@@ -84,10 +77,7 @@ fn by_the_address_for_the_clients_network() {
 #[test]
 fn by_the_port_for_the_clients_kind_of_connection() {
     let keeper = Server::start();
-    if !tls::certificates(keeper.dir()) {
-        println!("left out: no openssl");
-        return;
-    }
+    testbed::needs!(tls::certificates(keeper.dir()));
     for tls_cluster in ["yes", "no"] {
         let start = || Node::start(keeper.dir(), tls_cluster);
         let (Some(here), Some(there)) = (start(), start()) else {
@@ -103,19 +93,15 @@ fn by_the_port_for_the_clients_kind_of_connection() {
         let send = |line: String| secure.write(&line).expect("a connection to write to");
         let line = || lines.recv().expect("a line");
         send(format!("LOCK.ACQUIRE {KEY} secure BLOCK 0"));
-        eventually(
-            || cmd!(c, "LOCK.WAITERS", KEY).items().len() == 2,
-            "both to wait",
-        );
+        let both = || cmd!(c, "LOCK.WAITERS", KEY).items().len() == 2;
+        eventually(both, "both to wait");
         let id = cmd!(there.server.connection(), "CLUSTER", "MYID").text();
         cmd!(c, "CLUSTER", "SETSLOT", SLOT, "MIGRATING", &id).okay();
         cmd!(c, "PEXPIRE", KEY, 30).int();
         let told = answer(&mut plain).expect_err("a redirection").to_string();
         assert_eq!(told, any_command(&mut c), "tls-cluster {tls_cluster}");
-        assert!(
-            told.ends_with(&format!(":{}", there.server.port())),
-            "{told}"
-        );
+        let port = format!(":{}", there.server.port());
+        assert!(told.ends_with(&port), "{told}");
         let told = line();
         send(format!("GET {KEY}"));
         assert_eq!(told, line(), "tls-cluster {tls_cluster}");
@@ -163,22 +149,17 @@ fn meet(here: &Node, there: &Node) {
     cmd!(c, "CLUSTER", "MEET", "127.0.0.1", port, there.bus_port()).okay();
     for node in [here, there] {
         let mut c = node.server.connection();
-        eventually(
-            || {
-                let info = cmd!(c, "CLUSTER", "INFO").text();
-                let nodes = cmd!(c, "CLUSTER", "NODES").text();
-                let met = nodes.lines().count() == 2 && !nodes.contains("handshake");
-                info.contains("cluster_state:ok") && met
-            },
-            "both to meet",
-        );
+        let have_met = || {
+            let info = cmd!(c, "CLUSTER", "INFO").text();
+            let nodes = cmd!(c, "CLUSTER", "NODES").text();
+            let met = nodes.lines().count() == 2 && !nodes.contains("handshake");
+            info.contains("cluster_state:ok") && met
+        };
+        eventually(have_met, "both to meet");
     }
-    let ready = "the ports of the other to be known";
     let port = there.server.port().to_string();
-    eventually(
-        || format!("{:?}", cmd!(c, "CLUSTER", "SHARDS").value()).contains(&port),
-        ready,
-    );
+    let shards = |c: &mut Connection| format!("{:?}", cmd!(*c, "CLUSTER", "SHARDS").value());
+    eventually(|| shards(&mut c).contains(&port), "ports to be known");
 }
 
 /// A connection by TLS; what is sent and received are lines.

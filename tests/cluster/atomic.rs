@@ -1,23 +1,17 @@
 //! Atomic slot migration (`CLUSTER MIGRATESLOTS`, Valkey from 9.0): slots move as a whole, and their
 //! locks with them.
 
-use crate::support::{KEY, LONG_MS, SLOT, answer, next_grant, waiter};
+use crate::support::{
+    KEY, LONG_MS, SLOT, SOURCE, TARGET, answer, next_grant, sent, two_nodes, waiter,
+};
 use redis::Connection;
 use std::time::Duration;
 use testbed::cluster::slot;
 use testbed::{Cluster, Expect, LockInfo, Server, Talk, cmd, eventually, run, wait, within};
 
-/// The source, which serves [`KEY`], and the target.
-pub(crate) const SOURCE: usize = 1;
-pub(crate) const TARGET: usize = 0;
-
-/// Whether this server has it; says so where it does not.
+/// Whether this server has it, and does not move slots key by key only.
 pub(crate) fn has_atomic_migration() -> bool {
-    let has = Server::version().is_valkey_from(9, 0);
-    if !has {
-        println!("skipped: this server moves slots key by key only");
-    }
-    has
+    Server::version().is_valkey_from(9, 0)
 }
 
 /// Two nodes, and what is told of the migrations from the source to the target.
@@ -77,22 +71,31 @@ impl Migration {
 
     /// Keeps migrations from their last step on the source, the pause, or lets them go on.
     #[track_caller]
-    pub(crate) fn hold_before_pause(&self, hold: bool) {
+    fn hold_before_pause(&self, hold: bool) {
         let words = format!("DEBUG SLOTMIGRATION PREVENT-PAUSE {}", i32::from(hold));
         run(&mut self.source(), &words).okay();
     }
 
+    /// Starts to move the slot of [`KEY`], up to that step.
+    #[track_caller]
+    fn begin_and_hold(&self) {
+        self.hold_before_pause(true);
+        self.begin(SLOT, SLOT);
+        self.wait_for_state(SOURCE, "waiting-to-pause");
+    }
+
     /// Keeps migrations from their last step on the target, the change of owner, or lets them go on.
     #[track_caller]
-    pub(crate) fn hold_in_pause(&self, hold: bool) {
+    fn hold_in_pause(&self, hold: bool) {
         let words = format!("DEBUG SLOTMIGRATION PREVENT-FAILOVER {}", i32::from(hold));
         run(&mut self.target(), &words).okay();
     }
 }
 
-pub(crate) fn two_nodes() -> Migration {
-    let cluster = Cluster::start(2, 0);
-    Migration { cluster }
+/// Two nodes and a connection to the source.
+pub(crate) fn migration() -> (Migration, Connection) {
+    let (cluster, source) = two_nodes();
+    (Migration { cluster }, source)
 }
 
 /// A lock, and when it ends.
@@ -104,9 +107,7 @@ fn lock(c: &mut Connection, key: &str) -> (LockInfo, i64) {
 
 #[test]
 fn locks_move_whole_and_tokens_go_on_above_them() {
-    if !has_atomic_migration() {
-        return;
-    }
+    testbed::needs!(has_atomic_migration());
     let cluster = Cluster::start_with(2, 1, |settings| settings.config("appendonly", "yes"));
     let migration = Migration { cluster };
     let mut source = migration.source();
@@ -159,15 +160,12 @@ fn locks_move_whole_and_tokens_go_on_above_them() {
 
 #[test]
 fn a_waiter_is_sent_after_the_lock() {
-    if !has_atomic_migration() {
-        return;
-    }
-    let migration = two_nodes();
-    let mut source = migration.source();
+    testbed::needs!(has_atomic_migration());
+    let (migration, mut source) = migration();
     let grant = cmd!(source, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
     let mut lost = waiter(migration.cluster.node(SOURCE), "b");
     migration.run(SLOT, SLOT);
-    let moved = format!("MOVED {SLOT} {}", migration.cluster.address(TARGET));
+    let moved = sent("MOVED", &migration.cluster, TARGET);
     assert_eq!(answer(&mut lost).refused("MOVED"), moved);
     let mut again = waiter(migration.cluster.node(TARGET), "b");
     let mut target = migration.target();
@@ -177,11 +175,8 @@ fn a_waiter_is_sent_after_the_lock() {
 
 #[test]
 fn what_is_granted_while_the_slot_is_on_its_way_comes_over() {
-    if !has_atomic_migration() {
-        return;
-    }
-    let migration = two_nodes();
-    let mut source = migration.source();
+    testbed::needs!(has_atomic_migration());
+    let (migration, mut source) = migration();
     let keys =
         ["released", "expired", "deleted", "renewed", "freed"].map(|n| format!("{{foo}}{n}"));
     for key in &keys {
@@ -190,9 +185,7 @@ fn what_is_granted_while_the_slot_is_on_its_way_comes_over() {
     let node = migration.cluster.node(SOURCE);
     let call = |key| wait(node, &format!("{key} b PX {LONG_MS} BLOCK 0"));
     let mut waiters: Vec<_> = keys[..3].iter().map(call).collect();
-    migration.hold_before_pause(true);
-    migration.begin(SLOT, SLOT);
-    migration.wait_for_state(SOURCE, "waiting-to-pause");
+    migration.begin_and_hold();
     // The snapshot has been taken: all that follows goes by the stream.
     cmd!(source, "LOCK.RELEASE", &keys[0], "a").int();
     cmd!(source, "PEXPIRE", &keys[1], 20).int();
@@ -216,21 +209,16 @@ fn what_is_granted_while_the_slot_is_on_its_way_comes_over() {
 
 #[test]
 fn nothing_is_granted_in_the_pause_before_the_slot_changes_hands() {
-    if !has_atomic_migration() {
-        return;
-    }
-    let migration = two_nodes();
-    let mut source = migration.source();
+    testbed::needs!(has_atomic_migration());
+    let (migration, mut source) = migration();
     cmd!(source, "LOCK.ACQUIRE", KEY, "a", "PX", 1500).grant();
     let mut lost = waiter(migration.cluster.node(SOURCE), "b");
     migration.hold_in_pause(true);
     migration.begin(SLOT, SLOT);
     migration.wait_for_state(SOURCE, "failover-granted");
     // The lease ends in the pause, for the source and for the target.
-    eventually(
-        || cmd!(source, "LOCK.INFO", KEY).value() == redis::Value::Nil,
-        "the lease to end",
-    );
+    let over = || cmd!(source, "LOCK.INFO", KEY).value() == redis::Value::Nil;
+    eventually(over, "the lease to end");
     let mut target = migration.target();
     cmd!(target, "LOCK.ACQUIRE", KEY, "b").refused("MOVED");
     assert_eq!(cmd!(source, "LOCK.WAITERS", KEY).items().len(), 1);
@@ -242,16 +230,11 @@ fn nothing_is_granted_in_the_pause_before_the_slot_changes_hands() {
 
 #[test]
 fn a_migration_that_is_called_off_leaves_the_locks_where_they_were() {
-    if !has_atomic_migration() {
-        return;
-    }
-    let migration = two_nodes();
-    let mut source = migration.source();
+    testbed::needs!(has_atomic_migration());
+    let (migration, mut source) = migration();
     let grant = cmd!(source, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
     let mut waiter = waiter(migration.cluster.node(SOURCE), "b");
-    migration.hold_before_pause(true);
-    migration.begin(SLOT, SLOT);
-    migration.wait_for_state(SOURCE, "waiting-to-pause");
+    migration.begin_and_hold();
     let held = || migration.cluster.node(TARGET).count("held");
     assert_eq!(held(), 1, "the lock is there, and not served");
     let mut target = migration.target();
@@ -271,22 +254,16 @@ fn a_migration_that_is_called_off_leaves_the_locks_where_they_were() {
 
 #[test]
 fn a_target_that_dies_or_is_flushed_leaves_the_locks_where_they_were() {
-    if !has_atomic_migration() {
-        return;
-    }
-    let mut migration = two_nodes();
-    let mut source = migration.source();
+    testbed::needs!(has_atomic_migration());
+    let (mut migration, mut source) = migration();
     let grant = cmd!(source, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
-    migration.hold_before_pause(true);
-    migration.begin(SLOT, SLOT);
-    migration.wait_for_state(SOURCE, "waiting-to-pause");
+    migration.begin_and_hold();
     cmd!(migration.target(), "FLUSHALL").okay();
     migration.wait_for_state(SOURCE, "failed");
     assert_eq!(cmd!(source, "LOCK.FENCE", KEY).int(), grant.token);
 
     let mut waiter = waiter(migration.cluster.node(SOURCE), "b");
-    migration.begin(SLOT, SLOT);
-    migration.wait_for_state(SOURCE, "waiting-to-pause");
+    migration.begin_and_hold();
     migration.cluster.node_mut(TARGET).kill9();
     migration.wait_for_state(SOURCE, "failed");
     // Sooner than the cluster knows that it is down.

@@ -1,19 +1,14 @@
 //! Calls that wait for a lock whose slot leaves their node, or whose cluster goes down, in each of the
 //! ways in which that can happen. All of them are answered, though nothing else happens there.
 
-use crate::support::{KEY, LONG_MS, SLOT, answer, next_grant, waiter, waiters};
+use crate::support::{
+    KEY, LONG_MS, SLOT, answer, call_off, held, next_grant, sent, waiter, waiters,
+};
 use testbed::{Cluster, Expect, Failover, Talk, cmd, eventually, post, transaction};
-
-/// The redirection to a node.
-fn moved_to(cluster: &Cluster, node: usize) -> String {
-    format!("MOVED {SLOT} {}", cluster.address(node))
-}
 
 #[test]
 fn the_cluster_goes_down_while_the_lock_is_held() {
-    let mut cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
-    let grant = cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
+    let (mut cluster, mut c, grant) = held();
     let waiters = waiters(cluster.node(1), ["b", "c"]);
     cluster.node_mut(0).kill9();
     for mut waiter in waiters {
@@ -40,9 +35,7 @@ fn the_slot_is_nobodys_while_the_lock_is_held() {
 
 #[test]
 fn another_node_takes_the_slot_while_the_lock_is_held() {
-    let cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
-    let grant = cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
+    let (cluster, _, grant) = held();
     let waiters = waiters(cluster.node(1), ["b", "c"]);
     // As after a split: the other one claims the slot in a later epoch.
     cluster.set_slot(0, SLOT, "NODE", 0);
@@ -50,7 +43,7 @@ fn another_node_takes_the_slot_while_the_lock_is_held() {
     assert!(bumped.starts_with("BUMPED"), "{bumped}");
     for mut waiter in waiters {
         let moved = answer(&mut waiter).refused("MOVED");
-        assert_eq!(moved, moved_to(&cluster, 0));
+        assert_eq!(moved, sent("MOVED", &cluster, 0));
     }
     // The old node has dropped the lock with the slot.
     assert!(next_grant(&cluster, 0).token > grant.token);
@@ -58,23 +51,19 @@ fn another_node_takes_the_slot_while_the_lock_is_held() {
 
 #[test]
 fn the_slot_is_set_to_another_node_while_the_lock_is_free_and_kept_back() {
-    let cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
-    let grant = cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
+    let (cluster, mut c, grant) = held();
     let mut waiter = waiter(cluster.node(1), "b");
     // Writes are refused when the lock becomes free, and so it is for nobody yet when it leaves.
     let renew = format!("LOCK.RENEW {KEY} a PX 50");
     transaction(&mut c, &[&renew, "CONFIG SET min-replicas-to-write 1"]);
-    eventually(
-        || cmd!(c, "LOCK.INFO", KEY).value() == redis::Value::Nil,
-        "the lease to end",
-    );
+    let over = || cmd!(c, "LOCK.INFO", KEY).value() == redis::Value::Nil;
+    eventually(over, "the lease to end");
     for node in [0, 1] {
         cluster.set_slot(node, SLOT, "NODE", 0);
     }
     cmd!(c, "CONFIG", "SET", "min-replicas-to-write", 0).okay();
     let moved = answer(&mut waiter).refused("MOVED");
-    assert_eq!(moved, moved_to(&cluster, 0));
+    assert_eq!(moved, sent("MOVED", &cluster, 0));
     assert!(next_grant(&cluster, 0).token > grant.token);
 }
 
@@ -95,14 +84,14 @@ fn a_replica_takes_over_and_the_lock_stays_held() {
             let error = answer(&mut waiter).expect_err("an error");
             match error.code() {
                 "UNBLOCKED" => {}
-                "MOVED" => assert_eq!(error.text(), moved_to(&cluster, new)),
+                "MOVED" => assert_eq!(error.text(), sent("MOVED", &cluster, new)),
                 _ => panic!("{how:?}: {error}"),
             }
         }
         cluster.wait_until_whole();
         assert_eq!(cluster.serves(SLOT), new, "{how:?}");
         let moved = cmd!(cluster.node(old).connection(), "LOCK.ACQUIRE", KEY, "b").refused("MOVED");
-        assert_eq!(moved, moved_to(&cluster, new));
+        assert_eq!(moved, sent("MOVED", &cluster, new));
         // Those who return find the lock held, and get it in their turn.
         let mut again = waiter(cluster.node(new), "b");
         let mut c = cluster.node(new).connection();
@@ -152,13 +141,11 @@ fn waiter_on_an_importing_node(cluster: &Cluster) -> redis::Connection {
     let mut waiter = cluster.node(0).connection();
     cmd!(waiter, "ASKING").okay();
     post!(waiter, "LOCK.ACQUIRE", KEY, "b", "PX", LONG_MS, "BLOCK", 0);
-    eventually(
-        || {
-            cmd!(c, "ASKING").okay();
-            cmd!(c, "LOCK.WAITERS", KEY).items().len() == 1
-        },
-        "the call to wait",
-    );
+    let waits = || {
+        cmd!(c, "ASKING").okay();
+        cmd!(c, "LOCK.WAITERS", KEY).items().len() == 1
+    };
+    eventually(waits, "the call to wait");
     waiter
 }
 
@@ -178,11 +165,9 @@ fn who_waits_on_an_importing_node_is_granted_there_when_the_slot_has_come() {
 fn who_waits_on_an_importing_node_is_sent_back_when_the_slot_stays_where_it_was() {
     let cluster = Cluster::start(2, 0);
     let mut waiter = waiter_on_an_importing_node(&cluster);
-    for node in [0, 1] {
-        cluster.set_stable(node, SLOT);
-    }
+    call_off(&cluster);
     let moved = answer(&mut waiter).refused("MOVED");
-    assert_eq!(moved, moved_to(&cluster, 1));
+    assert_eq!(moved, sent("MOVED", &cluster, 1));
 }
 
 /// A waiting call whose lock leaves by `MIGRATE` and whose slot follows: what it is told and what a

@@ -1,7 +1,7 @@
 //! Queued calls in a cluster: a call whose slot leaves the node gets the redirection as an event.
 
-use crate::support::{KEY, LONG_MS, SLOT, keys_of};
-use redis::Value;
+use crate::support::{KEY, LONG_MS, SLOT, held, keys_of, sent, two_nodes};
+use redis::{Connection, Value};
 use testbed::{Cluster, Expect, Session, cmd, polled, waiters};
 
 /// The events of the next reply that has any.
@@ -22,23 +22,20 @@ fn events(session: &mut Session) -> Vec<String> {
 
 /// A cluster whose second node has a session; a call of `b` is queued in it for what `a` holds there.
 #[track_caller]
-fn b_waits() -> (Cluster, Session) {
-    let cluster = Cluster::start(2, 0);
+fn b_waits() -> (Cluster, Connection, Session) {
+    let (cluster, mut c, _) = held();
     let session = Session::open(cluster.node(1));
-    let mut c = cluster.node(1).connection();
-    cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
     assert_eq!(session.queue(&mut c, &format!("{KEY} b")), 0);
-    (cluster, session)
+    (cluster, c, session)
 }
 
 #[test]
 fn a_call_whose_slot_moves_is_told_where_to() {
-    let (cluster, mut session) = b_waits();
-    let mut c = cluster.node(1).connection();
+    let (cluster, mut c, mut session) = b_waits();
     assert_eq!(session.queue(&mut c, &format!("{KEY} c")), 1);
     cluster.move_slot(SLOT, 1, 0);
     // The key leaves before the slot does.
-    let ask = format!("ASK {SLOT} {}", cluster.address(0));
+    let ask = sent("ASK", &cluster, 0);
     let mut told = events(&mut session);
     if told.len() < 2 {
         told.extend(events(&mut session));
@@ -58,16 +55,16 @@ fn a_call_whose_slot_moves_is_told_where_to() {
 /// As after a split: the other node claims the slot in a later epoch.
 #[test]
 fn a_call_whose_slot_is_taken_is_told_where_to() {
-    let (cluster, mut session) = b_waits();
+    let (cluster, _, mut session) = b_waits();
     cluster.set_slot(0, SLOT, "NODE", 0);
     cmd!(cluster.node(0).connection(), "CLUSTER", "BUMPEPOCH").text();
-    let moved = format!("1 ended {KEY} b MOVED {SLOT} {}", cluster.address(0));
+    let moved = format!("1 ended {KEY} b {}", sent("MOVED", &cluster, 0));
     assert_eq!(events(&mut session), [moved]);
 }
 
 #[test]
 fn a_call_is_told_that_the_cluster_is_down() {
-    let (mut cluster, mut session) = b_waits();
+    let (mut cluster, _, mut session) = b_waits();
     cluster.node_mut(0).kill9();
     let told = events(&mut session).remove(0);
     let start = format!("1 ended {KEY} b CLUSTERDOWN ");
@@ -77,10 +74,9 @@ fn a_call_is_told_that_the_cluster_is_down() {
 /// The calls of a session may be for locks of all slots of its node.
 #[test]
 fn locks_of_several_slots_are_handed_over_in_one_session() {
-    let cluster = Cluster::start(2, 0);
+    let (cluster, mut other) = two_nodes();
     let mut session = Session::open(cluster.node(1));
     let mut keys = keys_of(&cluster, 1, 20);
-    let mut other = cluster.node(1).connection();
     for key in &keys {
         cmd!(other, "LOCK.ACQUIRE", key, "a", "PX", LONG_MS).grant();
         assert_eq!(session.queue(&mut other, &format!("{key} b")), 0);
@@ -102,9 +98,8 @@ fn locks_of_several_slots_are_handed_over_in_one_session() {
 /// The answer comes at once, or as an event where the node cannot follow the cycle at once.
 #[test]
 fn a_cycle_over_the_slots_of_a_node_is_found() {
-    let cluster = Cluster::start(2, 0);
+    let (cluster, mut c) = two_nodes();
     let mut session = Session::open(cluster.node(1));
-    let mut c = cluster.node(1).connection();
     let [k, j] = <[_; 2]>::try_from(keys_of(&cluster, 1, 2)).expect("two names");
     cmd!(c, "LOCK.ACQUIRE", &k, "a", "PX", LONG_MS).grant();
     cmd!(c, "LOCK.ACQUIRE", &j, "b", "PX", LONG_MS).grant();

@@ -1,6 +1,6 @@
 //! Every command on a key gets the redirections that any command on that key gets.
 
-use crate::support::{KEY, SLOT};
+use crate::support::{KEY, SLOT, sent, two_nodes};
 use redis::Connection;
 use testbed::{Cluster, Expect, Reply, Talk, cmd, line};
 
@@ -41,7 +41,7 @@ fn assert_served(reply: &Reply, call: &str) {
 fn a_key_of_another_node_is_moved() {
     let cluster = Cluster::start(2, 0);
     let mut c = cluster.node(0).connection();
-    let moved = format!("MOVED {SLOT} {}", cluster.address(1));
+    let moved = sent("MOVED", &cluster, 1);
     assert_eq!(any_command(&mut c, KEY).refused("MOVED"), moved);
     for call in CALLS {
         assert_eq!(run(&mut c, call, KEY).refused("MOVED"), moved, "{call}");
@@ -50,8 +50,7 @@ fn a_key_of_another_node_is_moved() {
 
 #[test]
 fn a_key_that_is_not_there_any_more_is_asked_for_elsewhere() {
-    let cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
+    let (cluster, mut c) = two_nodes();
     cluster.begin_move(SLOT, 1, 0);
     for call in CALLS {
         // One that is still there is served. A call before this one may have freed it.
@@ -61,7 +60,7 @@ fn a_key_that_is_not_there_any_more_is_asked_for_elsewhere() {
         assert_served(&run(&mut c, call, KEY), call);
     }
     let gone = "{foo}gone";
-    let ask = format!("ASK {SLOT} {}", cluster.address(0));
+    let ask = sent("ASK", &cluster, 0);
     assert_eq!(any_command(&mut c, gone).refused("ASK"), ask);
     for call in CALLS {
         assert_eq!(run(&mut c, call, gone).refused("ASK"), ask, "{call}");
@@ -73,7 +72,7 @@ fn an_importing_node_serves_those_who_are_sent_to_it() {
     let cluster = Cluster::start(2, 0);
     cluster.begin_move(SLOT, 1, 0);
     let mut c = cluster.node(0).connection();
-    let moved = format!("MOVED {SLOT} {}", cluster.address(1));
+    let moved = sent("MOVED", &cluster, 1);
     for call in CALLS {
         assert_eq!(run(&mut c, call, KEY).refused("MOVED"), moved, "{call}");
         cmd!(c, "ASKING").okay();
@@ -83,8 +82,7 @@ fn an_importing_node_serves_those_who_are_sent_to_it() {
 
 #[test]
 fn two_keys_of_which_one_has_left_are_to_be_tried_again() {
-    let cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
+    let (cluster, mut c) = two_nodes();
     let (here, gone) = (KEY, "{foo}gone");
     cmd!(c, "LOCK.ACQUIRE", here, "a", "PX", 600_000).grant();
     cluster.begin_move(SLOT, 1, 0);

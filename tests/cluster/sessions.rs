@@ -1,7 +1,7 @@
 //! Sessions in a cluster: each node has its own, and a slot takes its grants along.
 
-use crate::atomic::{SOURCE, has_atomic_migration, two_nodes};
-use crate::support::{KEY, SLOT, keys_of};
+use crate::atomic::{has_atomic_migration, migration};
+use crate::support::{KEY, SLOT, SOURCE, keys_of, two_nodes};
 use testbed::{Cluster, Expect, Polled, Session, await_renewals, cmd, eventually};
 
 /// The session has this many grants left, and is told that it has lost one.
@@ -33,8 +33,7 @@ fn a_slot_that_moves_is_told_and_its_grants_stand_elsewhere() {
 
 #[test]
 fn close_releases_the_grants_of_all_slots_of_the_node() {
-    let cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
+    let (cluster, mut c) = two_nodes();
     let mut session = Session::open(cluster.node(1));
     let keys = keys_of(&cluster, 1, 150);
     session.acquire_all(&mut c, keys.iter().map(|key| format!("{key} a PX 600000")));
@@ -54,8 +53,7 @@ fn grants_are_renewed_slot_by_slot() {
 /// A slot may be imported for longer than a lease.
 #[test]
 fn grants_of_a_slot_that_is_imported_are_renewed() {
-    let cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
+    let (cluster, mut c) = two_nodes();
     let token = cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", 1200).grant().token;
     cmd!(c, "PERSIST", KEY).int(); // the move may take its time
     cluster.begin_move(SLOT, 1, 0);
@@ -72,10 +70,8 @@ fn grants_of_a_slot_that_is_imported_are_renewed() {
 /// The hand-over of an atomic migration removes the slot's keys at once.
 #[test]
 fn an_atomic_migration_is_told() {
-    if !has_atomic_migration() {
-        return;
-    }
-    let migration = two_nodes();
+    testbed::needs!(has_atomic_migration());
+    let (migration, _) = migration();
     let mut session = Session::open(migration.cluster.node(SOURCE));
     let token = session.acquire(&format!("{KEY} a PX 600000")).token;
     session.acquire("{other}k a PX 600000");

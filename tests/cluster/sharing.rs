@@ -1,12 +1,22 @@
 //! Shares, and calls that wait for them, where slots move.
 
-use crate::support::{KEY, SLOT, answer};
+use crate::support::{KEY, SLOT, answer, two_nodes};
 use redis::Connection;
 use testbed::{Cluster, Expect, Server, Talk, Waiter, cmd, holders, post_all, run, wait};
 
 #[track_caller]
 fn enter(c: &mut Connection, owner: &str, limit: &str) {
     run(c, &format!("LOCK.ACQUIRE {KEY} {owner} {limit} PX 600000")).grant();
+}
+
+/// Two of two places are taken.
+#[track_caller]
+fn shared() -> (Cluster, Connection) {
+    let (cluster, mut c) = two_nodes();
+    for owner in ["a", "b"] {
+        enter(&mut c, owner, "LIMIT 2");
+    }
+    (cluster, c)
 }
 
 #[track_caller]
@@ -16,11 +26,7 @@ fn line_up<const N: usize>(node: &Server, owners: [&str; N], limit: &str) -> [Wa
 
 #[test]
 fn shares_move_with_their_slot_and_those_in_line_are_sent_after_them() {
-    let cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
-    for owner in ["a", "b"] {
-        enter(&mut c, owner, "LIMIT 2");
-    }
+    let (cluster, _) = shared();
     let mut waiters = line_up(cluster.node(1), ["d", "e", "f"], "LIMIT 2");
     cluster.begin_move(SLOT, 1, 0);
     cluster.carry_keys(SLOT, 1, 0);
@@ -38,11 +44,7 @@ fn shares_move_with_their_slot_and_those_in_line_are_sent_after_them() {
 /// The node still serves the key while it is there: room goes to those in line.
 #[test]
 fn on_a_node_whose_slot_is_on_its_way_a_share_still_goes_to_the_next() {
-    let cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
-    for owner in ["a", "b"] {
-        enter(&mut c, owner, "LIMIT 2");
-    }
+    let (cluster, mut c) = shared();
     let mut waiters = line_up(cluster.node(1), ["d", "e"], "LIMIT 2");
     cluster.begin_move(SLOT, 1, 0);
     assert_eq!(cmd!(c, "LOCK.RELEASE", KEY, "a").int(), 0);
@@ -55,8 +57,7 @@ fn on_a_node_whose_slot_is_on_its_way_a_share_still_goes_to_the_next() {
 /// Several grants are made, and the slot leaves, in one transaction: their replies are on the way.
 #[test]
 fn grants_on_their_way_are_answered_though_the_slot_leaves() {
-    let cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
+    let (cluster, mut c) = two_nodes();
     enter(&mut c, "a", "");
     let mut readers = line_up(cluster.node(1), ["d", "e", "f"], "SHARED");
     let [mut writer] = line_up(cluster.node(1), ["writer"], "");

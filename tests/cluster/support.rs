@@ -15,6 +15,37 @@ pub(crate) const SOON: Duration = Duration::from_secs(10);
 /// A lease that does not end within a test.
 pub(crate) const LONG_MS: u32 = 600_000;
 
+/// The number of the node that serves [`KEY`] at first.
+pub(crate) const SOURCE: usize = 1;
+/// The number of the one that its slot goes to.
+pub(crate) const TARGET: usize = 0;
+
+/// Two nodes, and a connection to the source.
+pub(crate) fn two_nodes() -> (Cluster, Connection) {
+    let cluster = Cluster::start(2, 0);
+    let source = cluster.node(SOURCE).connection();
+    (cluster, source)
+}
+
+/// The same where `a` holds [`KEY`].
+pub(crate) fn held() -> (Cluster, Connection, Grant) {
+    let (cluster, mut source) = two_nodes();
+    let grant = cmd!(source, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
+    (cluster, source, grant)
+}
+
+/// The slot stays where it is, or goes back there, in the view of both.
+pub(crate) fn call_off(cluster: &Cluster) {
+    for node in [SOURCE, TARGET] {
+        cluster.set_stable(node, SLOT);
+    }
+}
+
+/// How a client is sent to a node for [`KEY`]: `MOVED` or `ASK`.
+pub(crate) fn sent(how: &str, cluster: &Cluster, node: usize) -> String {
+    format!("{how} {SLOT} {}", cluster.address(node))
+}
+
 /// A call that waits for [`KEY`] forever, on a node where nobody else does.
 #[track_caller]
 pub(crate) fn waiter(node: &Server, owner: &str) -> Connection {
@@ -37,10 +68,8 @@ pub(crate) fn waiters<const N: usize>(node: &Server, owners: [&str; N]) -> [Conn
         let mut waiter = node.connection();
         ask(&mut waiter, owner);
         queue += 1;
-        eventually(
-            || cmd!(c, "LOCK.WAITERS", KEY).items().len() == queue,
-            "the call to wait",
-        );
+        let waits = || cmd!(c, "LOCK.WAITERS", KEY).items().len() == queue;
+        eventually(waits, "the call to wait");
         waiter
     })
 }

@@ -1,13 +1,12 @@
 //! A call that waits is granted only where a command on its key would be served at that moment, and
 //! is sent after its slot otherwise.
 
-use crate::support::{KEY, SLOT, waiter};
+use crate::support::{KEY, SLOT, call_off, held, sent, two_nodes, waiter};
 use testbed::{Cluster, Expect, Talk, cmd, post};
 
 #[test]
 fn a_waiter_gets_the_lock_where_its_slot_is_served() {
-    let cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
+    let (cluster, mut c) = two_nodes();
     for free in [["LOCK.RELEASE", KEY, "a"].as_slice(), &["DEL", KEY]] {
         cmd!(c, "LOCK.ACQUIRE", KEY, "a").grant();
         let mut waiter = waiter(cluster.node(1), "b");
@@ -21,13 +20,11 @@ fn a_waiter_gets_the_lock_where_its_slot_is_served() {
 
 #[test]
 fn a_waiter_whose_lock_is_migrated_is_sent_after_it() {
-    let cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
-    let grant = cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", 60_000).grant();
+    let (cluster, _, grant) = held();
     let mut waiter = waiter(cluster.node(1), "b");
     cluster.begin_move(SLOT, 1, 0);
     assert_eq!(cluster.carry_keys(SLOT, 1, 0), 1);
-    let ask = format!("ASK {SLOT} {}", cluster.address(0));
+    let ask = sent("ASK", &cluster, 0);
     assert_eq!(waiter.receive().refused("ASK"), ask);
     let mut target = cluster.node(0).connection();
     cmd!(target, "ASKING").okay();
@@ -40,8 +37,7 @@ fn a_waiter_whose_lock_is_migrated_is_sent_after_it() {
 
 #[test]
 fn a_lock_that_becomes_free_on_a_migrating_slot_is_not_granted_there() {
-    let cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
+    let (cluster, mut c) = two_nodes();
     for free in [["LOCK.RELEASE", KEY, "a"].as_slice(), &["DEL", KEY]] {
         cmd!(c, "LOCK.ACQUIRE", KEY, "a").grant();
         let mut waiter = waiter(cluster.node(1), "b");
@@ -49,9 +45,7 @@ fn a_lock_that_becomes_free_on_a_migrating_slot_is_not_granted_there() {
         cmd!(c, free[0], free[1..]).int();
         waiter.receive().refused("ASK");
         cmd!(c, "LOCK.INFO", KEY).refused("ASK");
-        for node in [0, 1] {
-            cluster.set_stable(node, SLOT);
-        }
+        call_off(&cluster);
     }
 }
 
@@ -65,19 +59,6 @@ fn a_lock_that_becomes_free_on_an_importing_slot_is_not_granted_there() {
     let mut waiter = cluster.node(0).connection();
     cmd!(waiter, "ASKING").okay();
     post!(waiter, "LOCK.ACQUIRE", KEY, "b", "BLOCK", 0);
-    let moved = format!("MOVED {SLOT} {}", cluster.address(1));
+    let moved = sent("MOVED", &cluster, 1);
     assert_eq!(waiter.receive().refused("MOVED"), moved);
-}
-
-#[test]
-fn a_waiter_whose_slot_was_given_away_is_sent_after_it() {
-    let cluster = Cluster::start(2, 0);
-    let mut c = cluster.node(1).connection();
-    cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", 400).grant();
-    let mut waiter = waiter(cluster.node(1), "b");
-    cluster.begin_move(SLOT, 1, 0);
-    cmd!(c, "DEL", KEY).int();
-    waiter.receive().refused("ASK");
-    cluster.end_move(SLOT, 1, 0);
-    cmd!(c, "LOCK.ACQUIRE", KEY, "b").refused("MOVED");
 }

@@ -70,9 +70,7 @@ fn the_category_lock_holds_the_modules_commands_where_the_server_offers_it() {
 
 #[test]
 fn the_servers_own_categories_hold_the_commands_where_the_server_offers_it() {
-    if !Server::version().has_module_categories() {
-        return;
-    }
+    testbed::needs!(Server::version().has_module_categories());
     let server = Server::start();
     let mut writer = user(&server, &["~*", "+@write"]);
     for call in CALLS {

@@ -45,10 +45,8 @@ fn without_a_token_it_tells_the_current_one_or_nil() {
     let (_server, mut c) = started();
     unchanged(&mut c, "k", |c| run(c, "LOCK.FENCE k")).nil();
     let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
-    assert_eq!(
-        unchanged(&mut c, "k", |c| run(c, "LOCK.FENCE k")).int(),
-        token
-    );
+    let told = unchanged(&mut c, "k", |c| run(c, "LOCK.FENCE k")).int();
+    assert_eq!(told, token);
     run(&mut c, "LOCK.RELEASE k a").int();
     run(&mut c, "LOCK.FENCE k").nil();
 }

@@ -106,8 +106,7 @@ fn lines_of_redis_conf_are_taken() {
     let settings = lines.fold(Server::builder(), |settings, (setting, value)| {
         settings.config(setting.name, &value.to_string())
     });
-    let server = settings.start();
-    let mut c = server.connection();
+    let (_server, mut c) = settings.started();
     assert_eq!(SETTINGS.map(|setting| get(&mut c, setting.name)), values);
     let grant = starts_lease(&mut c, "k", 1500, |c| run(c, "LOCK.ACQUIRE k a")).grant();
     assert_eq!(grant.lease, 1500);

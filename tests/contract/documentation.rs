@@ -102,20 +102,15 @@ fn the_key_spec_tells_where_the_key_is_and_what_becomes_of_it() {
         }
         let [spec] = specs.try_into().expect("one key spec");
         let spec = spec.fields();
-        assert_eq!(
-            texts(spec["flags"].clone()),
-            set(&command.key_flags),
-            "{name}"
-        );
+        let flags = texts(spec["flags"].clone());
+        assert_eq!(flags, set(&command.key_flags), "{name}");
         let begin = spec["begin_search"].clone().fields();
         let (kind, place) = (begin["type"].clone().text(), begin["spec"].clone().fields());
         if command.has_key() {
             assert_eq!((kind.as_str(), &place["index"]), ("index", &Value::Int(1)));
         } else {
-            assert_eq!(
-                (kind.as_str(), place["keyword"].clone().text()),
-                ("keyword", "KEY".to_owned())
-            );
+            let keyword = place["keyword"].clone().text();
+            assert_eq!((kind.as_str(), &keyword[..]), ("keyword", "KEY"));
         }
         let find = spec["find_keys"].clone().fields();
         assert_eq!(find["type"].clone().text(), "range");
@@ -175,11 +170,8 @@ fn command_docs_are_complete_for_each_command_of_the_module() {
     for name in listed {
         let docs = docs(&mut c, &name);
         let text = |field: &str| docs[field].clone().text();
-        assert!(
-            text("summary").ends_with('.'),
-            "{name}: {}",
-            text("summary")
-        );
+        let summary = text("summary");
+        assert!(summary.ends_with('.'), "{name}: {summary}");
         assert!(text("complexity").starts_with("O("), "{name}");
         assert_eq!(text("since").split('.').count(), 3, "{name}");
         assert_eq!(text("group"), "module", "{name}");

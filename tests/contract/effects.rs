@@ -36,10 +36,8 @@ fn it_takes_the_place_of_whatever_was_there() {
         run(&mut c, before).value();
         run(&mut c, "LOCK._APPLY k a 5 2 1000 -1").okay();
         let told = info(&mut c);
-        assert_eq!(
-            (told.owner.as_slice(), told.token, told.holds),
-            (&b"a"[..], 5, 2)
-        );
+        let found = (&told.owner[..], told.token, told.holds);
+        assert_eq!(found, (&b"a"[..], 5, 2));
         assert_eq!(told.ttl_ms, -1, "after {before}");
     }
 }

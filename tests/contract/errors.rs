@@ -74,8 +74,7 @@ fn an_error_says_something_behind_its_code() {
 
 #[test]
 fn each_text_fits_the_call_that_it_answers() {
-    let server = Server::builder().config("lock.max-waiters", "0").start();
-    let mut c = server.connection();
+    let (_server, mut c) = Server::builder().config("lock.max-waiters", "0").started();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     for (line, code, says, says_not) in [
         ("LOCK.RELEASE free a", "NOTHELD", "free", "holds"),

@@ -94,10 +94,8 @@ fn lock_events_are_of_the_module_class() {
 fn a_transaction_raises_its_events_in_the_order_of_its_commands() {
     let (server, mut c) = started();
     let mut events = Subscriber::to(&server, "EA");
-    transaction(
-        &mut c,
-        &["LOCK.ACQUIRE k a", "LOCK.RELEASE k a", "LOCK.ACQUIRE k b"],
-    );
+    let lines = ["LOCK.ACQUIRE k a", "LOCK.RELEASE k a", "LOCK.ACQUIRE k b"];
+    transaction(&mut c, &lines);
     let (acquired, released) = ("0 lock.acquire k", "0 lock.release k");
     let expected = [acquired, released, "0 del k", acquired];
     assert_eq!(events.so_far(&mut c), expected);

@@ -36,13 +36,11 @@ fn the_time_left_falls_while_the_time_held_rises() {
     let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
     let first = info(&mut c);
-    eventually(
-        || {
-            let now = info(&mut c);
-            now.ttl_ms <= first.ttl_ms - 3 && now.held_ms >= first.held_ms + 3
-        },
-        "both to move",
-    );
+    let moved = || {
+        let now = info(&mut c);
+        now.ttl_ms <= first.ttl_ms - 3 && now.held_ms >= first.held_ms + 3
+    };
+    eventually(moved, "both to move");
     let left = info(&mut c).ttl_ms;
     let pttl = cmd!(c, "PTTL", "k").int();
     assert!((left - 1000..=left).contains(&pttl), "{pttl} beside {left}");

@@ -79,10 +79,8 @@ fn a_thousand_locks_are_counted_and_freed() {
     }
     assert_eq!(lock_section(&mut c, "lock_held"), 1000);
     run(&mut c, "DEBUG RELOAD").okay();
-    eventually(
-        || lock_section(&mut c, "lock_held") == 1000,
-        "the old values to be freed",
-    );
+    let freed = || lock_section(&mut c, "lock_held") == 1000;
+    eventually(freed, "the old values to be freed");
     run(&mut c, "FLUSHALL ASYNC").okay();
     eventually(|| lock_section(&mut c, "lock_held") == 0, "all to be freed");
 }

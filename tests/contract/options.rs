@@ -92,8 +92,6 @@ fn keywords_are_taken_in_any_case_and_any_order() {
     }
     let info = run(&mut c, "LOCK.INFO k").lock_info();
     assert_eq!((info.holds, info.lease_ms, info.token), (1, 500_000, token));
-    assert_eq!(
-        run(&mut c, &format!("lock.Release k a tOkEn {token} aLl")).int(),
-        0
-    );
+    let release = format!("lock.Release k a tOkEn {token} aLl");
+    assert_eq!(run(&mut c, &release).int(), 0);
 }

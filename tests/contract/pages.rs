@@ -203,10 +203,8 @@ fn the_index_and_the_readme_name_each_command_and_there_is_no_other_page() {
         } else if !command.name.contains('|') {
             let page = format!("{}.md", command.name);
             assert!(index.contains(&format!("[{title}]({page})")), "{title}");
-            assert!(
-                readme.contains(&format!("[`{title}`](docs/commands/{page})")),
-                "{title}"
-            );
+            let link = format!("[`{title}`](docs/commands/{page})");
+            assert!(readme.contains(&link), "{title}");
             pages.push(page);
         }
     }

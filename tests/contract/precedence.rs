@@ -35,11 +35,8 @@ fn calls() -> Vec<String> {
 fn expect_on(c: &mut Connection, key: &str, call: &str, code: &str) {
     let line = call.replace("KEY", key);
     let reply = unchanged(c, key, |c| run(c, &line));
-    assert_eq!(
-        reply.clone().err().map(|e| e.code().to_owned()).as_deref(),
-        Some(code),
-        "{line}: {reply:?}"
-    );
+    let told = reply.clone().err().map(|e| e.code().to_owned());
+    assert_eq!(told.as_deref(), Some(code), "{line}: {reply:?}");
 }
 
 #[test]

@@ -19,20 +19,13 @@ fn it_lifts_the_grants_token_and_the_clock_with_it() {
     let raised = now_us() + 2_000_000;
     let renewed =
         starts_lease(&mut c, "k", 60_000, |c| run(c, &raise(grant.token, raised))).grant();
-    assert_eq!(
-        renewed,
-        Grant {
-            token: raised,
-            ..grant.clone()
-        }
-    );
+    let (token, before) = (raised, grant.clone());
+    assert_eq!(renewed, Grant { token, ..before });
     cmd!(c, "LOCK.FENCE", "k", raised).okay();
     cmd!(c, "LOCK.FENCE", "k", grant.token).refused("FENCED");
     assert_eq!(last_token(&mut c), raised);
-    assert_eq!(
-        run(&mut c, "LOCK.ACQUIRE other b").grant().token,
-        raised + 1
-    );
+    let other = run(&mut c, "LOCK.ACQUIRE other b").grant();
+    assert_eq!(other.token, raised + 1);
 }
 
 #[test]

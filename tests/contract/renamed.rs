@@ -46,11 +46,10 @@ fn the_other_commands_may_be_renamed() {
     ] {
         let names = OTHERS.map(|command| (command, name(command)));
         let names: Vec<_> = names.iter().map(|(a, b)| (*a, b.as_str())).collect();
-        let server = renamed(&names)
+        let (server, mut c) = renamed(&names)
             .config("appendonly", "yes")
             .config("aof-use-rdb-preamble", "no")
-            .start();
-        let mut c = server.connection();
+            .started();
         run(&mut c, "PEXPIRE k 1").refused("ERR");
         after_an_expiry_the_next_one_is_served(&server, &mut c);
         run(&mut c, "LOCK.RELEASE k b").int();

@@ -5,7 +5,7 @@ use redis::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
-use testbed::{Expect, Server, cmd, effect};
+use testbed::{Expect, Server, cmd, effect, started};
 
 const ODD: [&[u8]; 10] = [
     b"\0",
@@ -112,10 +112,8 @@ fn keys_and_owners_of_any_bytes_come_back_as_they_are() {
                 assert_eq!((info.owner.as_slice(), info.token), (owner, grant.token));
                 let longer = [owner, b"\0"].concat();
                 cmd!(c, "LOCK.RELEASE", key, longer).refused("NOTOWNER");
-                assert_eq!(
-                    cmd!(c, "LOCK.RELEASE", key, owner, "TOKEN", grant.token).int(),
-                    0
-                );
+                let release = cmd!(c, "LOCK.RELEASE", key, owner, "TOKEN", grant.token);
+                assert_eq!(release.int(), 0);
             }
         }
         assert_eq!(run(&mut c, "DBSIZE").int(), 0);
@@ -124,9 +122,8 @@ fn keys_and_owners_of_any_bytes_come_back_as_they_are() {
 
 #[test]
 fn replies_keep_their_order_in_a_pipeline() {
-    let server = Server::start();
+    let (server, mut c) = started();
     let mut stream = raw(&server);
-    let mut c = server.connection();
     cmd!(c, "LOCK._APPLY", "k", effect("me", 5, 1, 60_000, -1)).okay();
     let lines = [
         "LOCK.FENCE k 5",
@@ -134,9 +131,6 @@ fn replies_keep_their_order_in_a_pipeline() {
         "LOCK.RELEASE k me",
         "LOCK.FENCE k",
     ];
-    wire(
-        &mut stream,
-        &lines.join("\r\n"),
-        "+OK\r\n:5\r\n:0\r\n$-1\r\n",
-    );
+    let replies = "+OK\r\n:5\r\n:0\r\n$-1\r\n";
+    wire(&mut stream, &lines.join("\r\n"), replies);
 }

@@ -1,8 +1,8 @@
 //! `DUMP` and `RESTORE`: a grant carried as it is.
 
-use crate::support::{deadline, last_token, lock_section, now_us, run, starts_lease, unchanged};
+use crate::support::{deadline, lock_section, run, starts_lease, unchanged};
 use redis::Connection;
-use testbed::{Expect, Server, cmd, dump, effect, started};
+use testbed::{Expect, cmd, dump, effect, started};
 
 /// A lock held twice with a lease of a minute, and its payload.
 fn dumped(c: &mut Connection) -> (i64, Vec<u8>) {
@@ -38,22 +38,6 @@ fn a_ttl_of_0_acts_as_persist() {
     assert_eq!(run(&mut c, "LOCK.RELEASE r a").int(), 2);
     assert_eq!(deadline(&mut c, "r"), -1);
     starts_lease(&mut c, "r", 60_000, |c| run(c, "LOCK.RENEW r a")).grant();
-}
-
-#[test]
-fn a_restored_token_lifts_the_clock_and_an_older_one_never_lowers_it() {
-    let server = Server::start();
-    let elsewhere = Server::start();
-    let (mut c, mut other) = (server.connection(), elsewhere.connection());
-    let ahead = now_us() + 3_600_000_000;
-    cmd!(other, "LOCK._APPLY", "k", effect("a", ahead, 1, 60_000, -1)).okay();
-    let payload = cmd!(other, "DUMP", "k").bytes();
-
-    cmd!(c, "RESTORE", "k", 60_000, payload).okay();
-    assert_eq!(last_token(&mut c), ahead);
-    assert_eq!(run(&mut c, "LOCK.ACQUIRE l b").grant().token, ahead + 1);
-    cmd!(c, "RESTORE", "k", 60_000, payload, "REPLACE").okay();
-    assert_eq!(last_token(&mut c), ahead + 1);
 }
 
 #[test]

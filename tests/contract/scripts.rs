@@ -34,26 +34,20 @@ fn commands_reply_the_same_from_a_script_or_function() {
     let (_server, mut c) = server_with_functions();
     for way in WAYS {
         let grant = through(&mut c, way, "LOCK.ACQUIRE a PX 60000").grant();
-        assert_eq!(
-            (grant.owner.as_slice(), grant.holds, grant.lease),
-            (&b"a"[..], 1, 60_000)
-        );
+        let told = (&grant.owner[..], grant.holds, grant.lease);
+        assert_eq!(told, (&b"a"[..], 1, 60_000));
         through(&mut c, way, "LOCK.ACQUIRE b").nil();
         assert_eq!(through(&mut c, way, "LOCK.FENCE").int(), grant.token);
-        assert_eq!(
-            through(&mut c, way, "LOCK.INFO").lock_info().token,
-            grant.token
-        );
+        let info = through(&mut c, way, "LOCK.INFO").lock_info();
+        assert_eq!(info.token, grant.token);
         assert_eq!(through(&mut c, way, "LOCK.RENEW a").grant(), grant);
         through(&mut c, way, "LOCK.RELEASE b").refused("NOTOWNER");
         through(&mut c, way, "LOCK.FENCE 1").refused("FENCED");
         assert_eq!(through(&mut c, way, "LOCK.RELEASE a").int(), 0);
         through(&mut c, way, "LOCK.RELEASE a").refused("NOTHELD");
         through(&mut c, way, "LOCK.INFO").nil();
-        assert_eq!(
-            through(&mut c, way, "LOCK.ACQUIRE *").grant().owner.len(),
-            36
-        );
+        let random = through(&mut c, way, "LOCK.ACQUIRE *").grant();
+        assert_eq!(random.owner.len(), 36);
         run(&mut c, "SET k text").okay();
         through(&mut c, way, "LOCK.ACQUIRE a").refused("WRONGTYPE");
         run(&mut c, "DEL k").int();
@@ -133,10 +127,8 @@ fn a_script_can_catch_an_error_and_read_its_code() {
         ("LOCK.RELEASE", "b", "NOTOWNER"),
         ("LOCK.FENCE", "x", "ERR"),
     ] {
-        assert_eq!(
-            cmd!(c, "EVAL", catch, 1, "k", command, argument).text(),
-            code
-        );
+        let caught = cmd!(c, "EVAL", catch, 1, "k", command, argument);
+        assert_eq!(caught.text(), code);
     }
 }
 

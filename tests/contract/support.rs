@@ -38,11 +38,8 @@ pub(crate) fn unchanged(
 ) -> Reply {
     let before = state(c, key);
     let reply = call(c);
-    assert_eq!(
-        state(c, key),
-        before,
-        "changed by a call that replied {reply:?}"
-    );
+    let after = state(c, key);
+    assert_eq!(after, before, "changed by a call: {reply:?}");
     reply
 }
 
@@ -58,10 +55,8 @@ pub(crate) fn starts_lease(
     let reply = call(c);
     let latest = now_ms() + lease_ms;
     let deadline = deadline(c, key);
-    assert!(
-        (earliest..=latest).contains(&deadline),
-        "the deadline is {deadline}, not from {earliest} to {latest}"
-    );
+    let due = earliest..=latest;
+    assert!(due.contains(&deadline), "{deadline} is not in {due:?}");
     reply
 }
 

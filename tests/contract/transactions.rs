@@ -54,10 +54,8 @@ fn commands_of_a_transaction_reply_as_outside_of_one() {
 #[test]
 fn after_an_error_the_rest_of_a_transaction_still_runs() {
     let (_server, mut c) = started();
-    let results = transaction(
-        &mut c,
-        &["LOCK.FENCE k 1", "LOCK.RELEASE k a", "SET written 1"],
-    );
+    let lines = ["LOCK.FENCE k 1", "LOCK.RELEASE k a", "SET written 1"];
+    let results = transaction(&mut c, &lines);
     results[0].clone().refused("FENCED");
     results[1].clone().refused("NOTHELD");
     results[2].clone().okay();
@@ -68,14 +66,8 @@ fn after_an_error_the_rest_of_a_transaction_still_runs() {
 fn block_never_waits_in_a_transaction() {
     let (_server, mut c) = started();
     run(&mut c, "LOCK.ACQUIRE k a").grant();
-    let results = transaction(
-        &mut c,
-        &[
-            "LOCK.ACQUIRE k b BLOCK 0",
-            "LOCK.ACQUIRE free b BLOCK 0",
-            "LOCK.ACQUIRE k a BLOCK 0",
-        ],
-    );
+    let calls = ["k b", "free b", "k a"].map(|call| format!("LOCK.ACQUIRE {call} BLOCK 0"));
+    let results = transaction(&mut c, &calls);
     results[0].clone().nil();
     assert_eq!(results[1].clone().grant().holds, 1);
     assert_eq!(results[2].clone().grant().holds, 2);

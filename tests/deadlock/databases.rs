@@ -38,10 +38,8 @@ fn the_caller_stays_in_its_database() {
     c.post(&line("LOCK.ACQUIRE k d BLOCK 0 PX 600000"));
     let mut third = stage.server.connection();
     cmd!(third, "SELECT", 3).okay();
-    eventually(
-        || testbed::waiters(&mut third, "k") == ["a", "d"],
-        "d to wait",
-    );
+    let waits = || testbed::waiters(&mut third, "k") == ["a", "d"];
+    eventually(waits, "d to wait");
     run(&mut third, "LOCK.RELEASE k b").int();
     stage.granted("3/k a");
     run(&mut third, "LOCK.RELEASE k a").int();

@@ -53,10 +53,8 @@ fn names_in_the_log_are_escaped_and_cut() {
     cmd!(stage.c, "LOCK.ACQUIRE", "j", owner, "PX", 600_000).grant();
     let mut waiter = stage.server.connection();
     testbed::post!(waiter, "LOCK.ACQUIRE", key, owner, "BLOCK", 0);
-    eventually(
-        || testbed::blocked_clients(&stage.server) == 1,
-        "it to wait",
-    );
+    let waits = || testbed::blocked_clients(&stage.server) == 1;
+    eventually(waits, "it to wait");
     stage.told("j a", 2);
     // 64 bytes of each name.
     let (xs, ys) = ("x".repeat(64 - 6), "y".repeat(64 - 4));
@@ -78,10 +76,8 @@ fn of_many_owners_the_log_names_sixteen() {
     stage.told("k1 o0", 20);
     let lines = told(&stage.server);
     assert_eq!(lines.len(), 1);
-    assert!(
-        lines[0].ends_with("'o15' waits for 'k16' of database 0, and 4 more"),
-        "{lines:?}"
-    );
+    let end = "'o15' waits for 'k16' of database 0, and 4 more";
+    assert!(lines[0].ends_with(end), "{lines:?}");
 }
 
 #[test]

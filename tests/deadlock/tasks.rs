@@ -95,7 +95,7 @@ impl Tasks<'_> {
 #[track_caller]
 fn run(owners: usize, order: Order, disturbed: bool) -> (usize, usize) {
     let server = Server::start();
-    let seed = traffic::seed("DEADLOCK_SEED");
+    let seed = traffic::seed();
     let tasks = Tasks {
         server: &server,
         order,

@@ -1,6 +1,6 @@
 //! Random commands on a few keys of a few databases.
 
-use crate::grammar::{commands, words};
+use crate::grammar::commands;
 use crate::invariants::{
     check_grant, check_hot_key, check_info, check_log, check_server, check_waiter,
 };
@@ -10,6 +10,7 @@ use crate::wire::Wire;
 use crate::*;
 use redis::{Cmd, Connection, Value};
 use testbed::state::assert_same;
+use testbed::traffic::words;
 use testbed::{Grant, LockInfo};
 
 const BATCH: usize = 120;
@@ -23,7 +24,7 @@ const CODES: &str = "ERR WRONGTYPE NOTHELD NOTOWNER FENCED AHEAD MAXWAITERS DEAD
 #[test]
 fn whatever_is_sent_the_server_stays_up_and_its_locks_stay_sound() {
     let count = amount("HOSTILE_COMMANDS", 3000);
-    let mut values = Values::new(seed("HOSTILE_SEED"));
+    let mut values = Values::new(seed());
     for round in 0..SERVERS {
         let kind = [Kept::Rdb, Kept::Aof, Kept::Replica, Kept::Rdb][round % 4];
         values.forget();

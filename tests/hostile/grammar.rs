@@ -1,7 +1,8 @@
 //! What is sent: commands by their grammar, with values that are wrong now and then.
 
 use crate::values::Values;
-use redis::{Arg, Cmd};
+use redis::Cmd;
+use testbed::traffic::words;
 
 const PX: &str = "PX";
 const EX: &str = "ex";
@@ -242,12 +243,4 @@ fn script(values: &mut Values) -> Cmd {
         eval.arg(word);
     }
     eval
-}
-
-/// The words of a command.
-pub(crate) fn words(command: &Cmd) -> impl Iterator<Item = &[u8]> {
-    command.args_iter().map(|word| match word {
-        Arg::Simple(bytes) => bytes,
-        _ => panic!("only plain words"),
-    })
 }

@@ -2,7 +2,7 @@
 //! tampered with, and connections in every state that there is. Afterwards the server is up and every
 //! rule holds.
 //!
-//! `HOSTILE_SEED` repeats a run; `HOSTILE_COMMANDS`, `HOSTILE_PAYLOADS` and `HOSTILE_CASES` say how much is sent.
+//! `SEED` repeats a run; `HOSTILE_COMMANDS`, `HOSTILE_PAYLOADS` and `HOSTILE_CASES` say how much is sent.
 
 mod commands;
 mod grammar;
@@ -15,7 +15,7 @@ mod wire;
 
 use std::env;
 use testbed::traffic::seed;
-use testbed::{Expect, Reply, Server, Talk, cmd, dump, effect};
+use testbed::{Expect, Reply, Server, Talk, cmd, dump, effect, started};
 
 /// A number from the environment.
 fn amount(variable: &str, default: usize) -> usize {

@@ -47,11 +47,8 @@ impl<'a> Reader<'a> {
             b'%' => {
                 let flat = self.values(number() * 2)?;
                 let pairs = flat.chunks(2);
-                Value::Map(
-                    pairs
-                        .map(|pair| (pair[0].clone(), pair[1].clone()))
-                        .collect(),
-                )
+                let pairs = pairs.map(|pair| (pair[0].clone(), pair[1].clone()));
+                Value::Map(pairs.collect())
             }
             _ => panic!("not a reply: {:?}", line.escape_ascii().to_string()),
         };

@@ -77,9 +77,7 @@ fn came(c: &mut Connection, what: &str) -> Reply {
 /// the client for which it is made.
 #[test]
 fn a_call_that_waits_for_another_module_is_served_in_turn() {
-    if !lets_modules_wait() {
-        return;
-    }
+    testbed::needs!(lets_modules_wait());
     for format in ["KE", "KCE"] {
         let (server, mut c) = held();
         call_later(&mut server.connection(), format, "k b PX 600000 BLOCK 0");
@@ -93,9 +91,7 @@ fn a_call_that_waits_for_another_module_is_served_in_turn() {
 
 #[test]
 fn a_call_that_waits_for_another_module_ends_as_others_do() {
-    if !lets_modules_wait() {
-        return;
-    }
+    testbed::needs!(lets_modules_wait());
     for (end, owners_call) in [("time", "k b BLOCK 20"), ("its owner", "k b BLOCK 0")] {
         let (server, mut c) = held();
         call_later(&mut c, "KE", owners_call);
@@ -112,9 +108,7 @@ fn a_call_that_waits_for_another_module_ends_as_others_do() {
 /// The rights of the client for which the call is made are asked for again when its turn comes.
 #[test]
 fn a_user_whose_rights_are_taken_away_is_not_granted_by_a_neighbours_call() {
-    if !lets_modules_wait() {
-        return;
-    }
+    testbed::needs!(lets_modules_wait());
     let (server, mut c) = held();
     run(&mut c, "ACL SETUSER u on >p ~* +@all").okay();
     let mut user = server.connection_as("u", "p");

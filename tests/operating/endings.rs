@@ -108,9 +108,8 @@ fn an_eviction_is_forced() {
 
 #[test]
 fn a_replica_and_a_file_that_is_loaded_count_nothing() {
-    let mut server = Server::builder().config("appendonly", "yes").start();
+    let (mut server, mut c) = Server::builder().config("appendonly", "yes").started();
     let replica = server.replica();
-    let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     run(&mut c, "DEL k").int();
     run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();

@@ -2,9 +2,7 @@
 
 use crate::support::field;
 use redis::{Connection, Value};
-use testbed::{
-    Expect, Server, Talk, at_once, cmd, eventually, run, started, transaction, wait, within,
-};
+use testbed::{Expect, Talk, at_once, cmd, eventually, run, started, transaction, wait, within};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Hot {
@@ -180,9 +178,8 @@ fn a_script_is_refused() {
 
 #[test]
 fn the_same_in_resp3_and_on_a_replica() {
-    let server = Server::start();
+    let (server, mut c) = started();
     let replica = server.replica();
-    let mut c = server.connection();
     held(&mut c, &["k"]);
     wait_in_vain(&mut c, "k", 5);
     let mut three = server.connection_resp3();

@@ -13,10 +13,9 @@ struct Paused {
 
 impl Paused {
     fn start() -> Self {
-        let server = Server::start();
+        let (server, mut c) = started();
         let replica = server.replica();
         replica.wait_for_link();
-        let mut c = server.connection();
         run(&mut c, "LOCK.ACQUIRE lock:k a PX 600000").grant();
         let waiting = wait(&server, "lock:k b BLOCK 0");
         Self {

@@ -86,9 +86,7 @@ pub(crate) fn moves<T>(
     for name in counters {
         *expected.entry((*name).to_owned()).or_insert(0) += 1;
     }
-    eventually(
-        || moved(c, &before) == expected,
-        &format!("{what} to move {expected:?} and nothing else"),
-    );
+    let what = format!("{what} to move {expected:?} and nothing else");
+    eventually(|| moved(c, &before) == expected, &what);
     result
 }

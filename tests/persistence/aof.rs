@@ -65,8 +65,7 @@ fn words(line: &str) -> Vec<String> {
 
 #[test]
 fn each_change_is_written_as_the_state_it_led_to() {
-    let server = append_only("yes").start();
-    let mut c = server.connection();
+    let (server, mut c) = append_only("yes").started();
     let mut expected = Vec::new();
 
     let random = cmd!(c, "LOCK.ACQUIRE", "a", "*", "EX", 60).grant();
@@ -103,8 +102,7 @@ fn each_change_is_written_as_the_state_it_led_to() {
 
 #[test]
 fn a_transaction_and_a_script_are_written_as_one_block_of_effects() {
-    let server = append_only("yes").start();
-    let mut c = server.connection();
+    let (server, mut c) = append_only("yes").started();
 
     let lines = [
         "LOCK.ACQUIRE a o PX 60000",

@@ -26,8 +26,7 @@ fn a_crash_in_the_middle_of_a_rewrite_loses_no_acknowledged_command() {
 
 #[test]
 fn an_append_only_file_cut_off_in_the_middle_of_an_effect_gives_what_came_before() {
-    let mut server = append_only("yes").start();
-    let mut c = server.connection();
+    let (mut server, mut c) = append_only("yes").started();
     let kept = cmd!(c, "LOCK.ACQUIRE", "whole", "o").grant();
     cmd!(c, "LOCK.ACQUIRE", "cut", "o").grant();
     server.kill9();

@@ -82,10 +82,8 @@ impl Primary {
         let primary = format!("127.0.0.1 {}", self.port);
         let replica = settings.config("replicaof", &primary).start();
         let offset = || replica.info_field("replication", "slave_repl_offset");
-        eventually(
-            || offset().parse() == Ok(self.end),
-            "the replica to take the whole stream",
-        );
+        let taken = || offset().parse() == Ok(self.end);
+        eventually(taken, "the replica to take the whole stream");
         replica
     }
 }

@@ -15,7 +15,7 @@ use std::fs;
 use std::path::PathBuf;
 use testbed::state::{State, Stored, assert_same, unix_ms};
 use testbed::traffic::Traffic;
-use testbed::{Builder, Expect, Server, cmd, effect, eventually};
+use testbed::{Builder, Expect, Server, cmd, effect, eventually, started};
 
 /// Both forms in which an append-only file is rewritten.
 const PREAMBLES: [&str; 2] = ["yes", "no"];

@@ -19,8 +19,7 @@ fn a_restart_by_rdb_keeps_every_lock_and_the_clock() {
 #[test]
 fn the_limits_of_every_field_survive_every_way_of_keeping_them() {
     for (way, builder, keep) in ways_to_keep() {
-        let mut server = builder.start();
-        let mut c = server.connection();
+        let (mut server, mut c) = builder.started();
         let mut count = 0;
         for owner in [&b"\0"[..], b"\r\n%s", &[0xff; 256]] {
             for token in [1, 1 << 52, (1_i64 << 53) - 1] {
@@ -49,8 +48,7 @@ fn the_limits_of_every_field_survive_every_way_of_keeping_them() {
 
 #[test]
 fn every_change_counts_towards_a_save_point() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (server, mut c) = started();
     let changes = || server.number("persistence", "rdb_changes_since_last_save");
     for (command, counts) in [
         ("LOCK.ACQUIRE k o", true),
@@ -73,8 +71,7 @@ fn every_change_counts_towards_a_save_point() {
 
 #[test]
 fn a_persisted_lock_stays_without_an_end() {
-    let mut server = Server::start();
-    let mut c = server.connection();
+    let (mut server, mut c) = started();
     cmd!(c, "LOCK.ACQUIRE", "k", "o", "PX", 70_000).grant();
     cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
     assert_eq!(cmd!(c, "PERSIST", "k").int(), 1);

@@ -170,8 +170,7 @@ fn of_a_payload_that_is_restored() {
 
 #[test]
 fn the_tokens_of_a_refused_payload_are_not_seen() {
-    let server = Server::start();
-    let mut c = server.connection();
+    let (_server, mut c) = started();
     cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
     let (value, version) = dump::split(&cmd!(c, "DUMP", "k").bytes());
     let first = share(0, 4_000_000_000_000, (1 << 53) - 1, b"a"); // the second is missing

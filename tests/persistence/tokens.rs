@@ -91,9 +91,7 @@ fn over_a_rewrite_of_a_file_that_was_switched_on_later() {
                 cmd!(c, "CONFIG", "SET", "appendonly", "yes").okay();
                 server.wait_for_rewrite();
                 server.kill9();
-                server
-                    .reconfigure(|settings| settings.config("appendonly", "yes"))
-                    .restart();
+                server.restart_with("appendonly", "yes");
             },
         );
     }
@@ -108,11 +106,8 @@ fn over_a_rewrite_on_a_replica_with_a_file_of_its_own() {
             let mut replica = primary.replica_with(|_| {
                 append_only(preamble).config("replicaof", &format!("127.0.0.1 {}", primary.port()))
             });
-            assert_eq!(
-                replica.last_token(),
-                pushed_before,
-                "{way}: by the full sync"
-            );
+            let last = replica.last_token();
+            assert_eq!(last, pushed_before, "{way}: by the full sync");
             let mut c = primary.connection();
             cmd!(c, "LOCK._CLOCK", pushed_before + 7).okay();
             primary.wait_for_sync(&replica);
@@ -121,9 +116,7 @@ fn over_a_rewrite_on_a_replica_with_a_file_of_its_own() {
             primary.wait_for_sync(&replica);
             replica.kill9();
             drop(primary);
-            replica
-                .reconfigure(|settings| settings.config("replicaof", "no one"))
-                .restart();
+            replica.restart_with("replicaof", "no one");
             assert_eq!(replica.next_token(), pushed_before + 8, "{way}, {preamble}");
         }
     }
@@ -140,9 +133,7 @@ fn over_a_replicas_own_file_without_a_rewrite_of_its_own() {
         let pushed = push(&mut primary.connection());
         primary.wait_for_sync(&replica);
         drop(primary);
-        replica
-            .reconfigure(|settings| settings.config("replicaof", "no one"))
-            .restart();
+        replica.restart_with("replicaof", "no one");
         assert_eq!(replica.next_token(), pushed + 1, "{way}");
     }
 }
@@ -150,8 +141,7 @@ fn over_a_replicas_own_file_without_a_rewrite_of_its_own() {
 #[test]
 fn a_lock_whose_lease_ended_while_the_server_was_down_is_gone_but_its_token_counts() {
     for (way, builder, keep) in ways_to_keep() {
-        let mut server = builder.start();
-        let mut c = server.connection();
+        let (mut server, mut c) = builder.started();
         let token = unix_ms() * 1000 + LEAD_MICROS;
         let mut lease = 1_000;
         // Longer, where a busy machine takes too long to keep it.
@@ -178,8 +168,7 @@ fn a_lock_whose_lease_ended_while_the_server_was_down_is_gone_but_its_token_coun
 
 #[test]
 fn a_restored_or_migrated_lock_lifts_the_clock_of_its_new_server() {
-    let from = Server::start();
-    let mut c = from.connection();
+    let (_from, mut c) = started();
     let token = unix_ms() * 1000 + LEAD_MICROS;
     cmd!(c, "LOCK._APPLY", "k", effect("o", token, 2, 90_000, -1)).okay();
     let payload = cmd!(c, "DUMP", "k").bytes();
@@ -189,11 +178,15 @@ fn a_restored_or_migrated_lock_lifts_the_clock_of_its_new_server() {
     let migrated = Server::start();
     let (host, port) = ("127.0.0.1", migrated.port());
     cmd!(c, "MIGRATE", host, port, "k", 0, 5000).okay();
-    for server in [restored, migrated] {
+    for server in [&restored, &migrated] {
         let mut c = server.connection();
+        assert_eq!(server.last_token(), token);
         let info = cmd!(c, "LOCK.INFO", "k").lock_info();
         assert_eq!((info.token, info.holds, info.lease_ms), (token, 2, 90_000));
         assert_eq!(cmd!(c, "LOCK.RELEASE", "k", "o", "ALL").int(), 0);
         assert_eq!(server.next_token(), token + 1);
     }
+    // An older one never lowers it.
+    cmd!(restored.connection(), "RESTORE", "k", 90_000, payload).okay();
+    assert_eq!(restored.last_token(), token + 1);
 }

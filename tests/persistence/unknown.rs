@@ -146,9 +146,7 @@ fn on_the_stream_they_remove_the_lock() {
     assert_eq!(replica.last_token(), AHEAD);
     replica.wait_for_rewrite();
     // Its own file says that they are gone.
-    replica
-        .reconfigure(|settings| settings.config("replicaof", "no one"))
-        .restart();
+    replica.restart_with("replicaof", "no one");
     is_removed(&replica);
     assert!(replica.next_token() > 0);
 }

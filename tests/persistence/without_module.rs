@@ -36,8 +36,7 @@ fn an_rdb_file_from_before_the_first_lock_needs_no_module_where_the_server_can_d
 
 #[test]
 fn effects_in_an_append_only_file_need_the_module() {
-    let mut server = append_only("no").start();
-    let mut c = server.connection();
+    let (mut server, mut c) = append_only("no").started();
     cmd!(c, "SET", "other", "v").okay();
     cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
     cmd!(c, "LOCK.RELEASE", "k", "o").int();

@@ -71,7 +71,7 @@ fn a_connection_with_another_user_or_database_is_gone() {
         run(&mut session, change).okay();
         run(&mut c, "LOCK.RELEASE k a").int();
         assert_eq!(behind.granted().owner, b"c", "{change}");
-        run(&mut c, &session.line("LOCK.SESSION KILL ID")).int();
+        session.on(&mut c, "LOCK.SESSION KILL ID").int();
     }
 }
 
@@ -188,7 +188,7 @@ fn the_second_begins_with_the_reply_to_a_poll() {
     session.stay(&server);
     let (mut c, mut reader) = writer_before_reader(&session, &server);
     hold(&mut c, &["j b"]);
-    run(&mut c, &session.line("LOCK.RENEW j b SESSION ID")).grant();
+    session.on(&mut c, "LOCK.RENEW j b SESSION ID").grant();
     sleep(SILENCE);
     // It has waited for longer than a second; its reply is what counts.
     let since = Instant::now();

@@ -17,8 +17,8 @@ fn its_calls_leave_the_line() {
         other.queue(&mut c, "k c");
         session.queue(&mut c, "k d");
         session.queue(&mut c, "j b");
-        let words = session.line(&format!("LOCK.SESSION {subcommand} ID"));
-        assert_eq!(run(&mut c, &words).int(), 0);
+        let words = format!("LOCK.SESSION {subcommand} ID");
+        assert_eq!(session.on(&mut c, &words).int(), 0);
         assert_eq!(waiters(&mut c, "k"), ["c"]);
         assert_eq!(waiters(&mut c, "j"), [""; 0]);
         assert_eq!(server.count("queued"), 1);
@@ -34,7 +34,7 @@ fn its_grants_are_released_and_go_to_the_next_in_line() {
     session.queue(&mut c, "k d");
     let mut next = wait(&server, "k c PX 600000 BLOCK 0");
     released(&server, &mut c, &mut session);
-    assert_eq!(run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int(), 1);
+    assert_eq!(session.on(&mut c, "LOCK.SESSION CLOSE ID").int(), 1);
     // Its other call in the same line is gone by then.
     assert_eq!(next.granted().owner, b"c");
     assert_eq!(waiters(&mut c, "k"), [""; 0]);
@@ -94,7 +94,8 @@ fn calls_end_when_the_server_stops_being_primary() {
     let (server, mut c) = held();
     let other = Server::start();
     let mut session = Session::open(&server);
-    let quiet = Session::open(&server);
+    let mut quiet = Session::open(&server);
+    session.acquire("mine a PX 600000");
     session.queue(&mut c, "k b");
     quiet.queue(&mut c, "k c");
     session.stay(&server);
@@ -107,7 +108,12 @@ fn calls_end_when_the_server_stops_being_primary() {
     assert_eq!(server.count("sessions"), 0);
     eventually(|| server.count("queued") == 0, "the calls to be gone");
     assert_eq!(waiters(&mut c, "k"), [""; 0]);
+    run(&mut quiet, "PING").text();
+    quiet.run("LOCK.SESSION POLL ID").refused("READONLY");
     run(&mut c, "REPLICAOF NO ONE").okay();
+    quiet.run("LOCK.SESSION POLL ID").refused("NOSESSION");
+    let words = session.line("LOCK.SESSION POLL ID");
+    run(&mut c, &words).refused("NOSESSION");
     session.ask(&mut c, "k b").refused("NOSESSION");
     // The old data may still be there, or not.
     hold(&mut c, &["other x"]);
@@ -148,8 +154,9 @@ fn after_a_failover_a_program_queues_again() {
     eventually(|| server.count("queued") == 0, "the old calls to be gone");
     let mut r = replica.connection();
     session.ask(&mut r, "k b").refused("NOSESSION");
-    let mut session = Session::open(&replica);
     let words = format!("LOCK.RENEW mine b TOKEN {} SESSION ID", grant.token);
+    session.on(&mut r, &words).refused("NOSESSION");
+    let mut session = Session::open(&replica);
     assert_eq!(session.run(&words).grant().token, grant.token);
     assert_eq!(session.queue(&mut r, "k b"), 0);
     session.stay(&replica);

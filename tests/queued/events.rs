@@ -53,14 +53,14 @@ fn a_poll_that_waits_is_answered_at_once() {
 #[test]
 fn the_grant_belongs_to_the_session_which_renews_it() {
     let (server, mut c, mut session) = Session::held();
-    let words = session.line("LOCK.ACQUIRE k b PX 3000 QUEUE 0 SESSION ID HOLDS 1");
-    run(&mut c, &words).int();
+    let words = "LOCK.ACQUIRE k b PX 3000 QUEUE 0 SESSION ID HOLDS 1";
+    session.on(&mut c, words).int();
     session.stay(&server);
     run(&mut c, "LOCK.RELEASE k a").int();
     let token = cmd!(c, "LOCK.FENCE", "k").int();
     assert_eq!(session.told(), [format!("1 granted k b {token} 1 3000 1")]);
     assert_eq!(sessions_of(&mut c, "k"), [session.id]);
-    let grants = run(&mut c, &session.line("LOCK.SESSION GRANTS ID")).items();
+    let grants = session.on(&mut c, "LOCK.SESSION GRANTS ID").items();
     let fields = grants.into_iter().next().expect("a grant").fields();
     assert_eq!(fields["token"], Value::Int(token));
     // One renewal a second: the lease of three seconds outlasts a machine that stands still for two.
@@ -212,7 +212,7 @@ fn events_of_all_kinds_are_numbered_together() {
     let mut events = released(&server, &mut c, &mut session);
     run(&mut c, "LOCK.RELEASE busy b ALL").int();
     run(&mut c, "DEL mine").int();
-    run(&mut c, &other.line("LOCK.RENEW k b SESSION ID")).grant();
+    other.on(&mut c, "LOCK.RENEW k b SESSION ID").grant();
     events.extend(session.events(3));
     session.stay(&server);
     run(&mut c, "LOCK.RELEASE j a").int();

@@ -73,13 +73,11 @@ fn its_owner_can_cancel_it() {
 #[test]
 fn its_time_ends() {
     let (server, mut c, session, gone) = passed_over(&[]);
-    let words = session.line("LOCK.ACQUIRE k b QUEUE 1 SESSION ID HOLDS 1");
-    assert_eq!(run(&mut c, &words).int(), 0);
+    let words = "LOCK.ACQUIRE k b QUEUE 1 SESSION ID HOLDS 1";
+    assert_eq!(session.on(&mut c, words).int(), 0);
     eventually(|| server.count("queued") == 0, "the end of its time");
-    assert_eq!(
-        Session::again(gone, &server).events(1),
-        ["1 ended k b timeout"]
-    );
+    let told = Session::again(gone, &server).events(1);
+    assert_eq!(told, ["1 ended k b timeout"]);
 }
 
 #[test]

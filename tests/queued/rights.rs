@@ -84,9 +84,7 @@ fn calls_of_a_user_who_is_deleted_are_granted_no_more() {
 /// Valkey from 9.1 can limit a user to some databases.
 #[test]
 fn a_user_who_lost_the_database_is_treated_as_by_a_blocked_call() {
-    if !Server::version().is_valkey_from(9, 1) {
-        return;
-    }
+    testbed::needs!(Server::version().is_valkey_from(9, 1));
     let (server, mut c) = held();
     run(&mut c, "SELECT 2").okay();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();

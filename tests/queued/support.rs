@@ -42,10 +42,8 @@ pub(crate) fn released(server: &Server, c: &mut Connection, session: &mut Sessio
 /// are passed over comes a little later.
 #[track_caller]
 pub(crate) fn has(c: &mut Connection, key: &str, owners: &[&str]) {
-    eventually(
-        || holders(c, key) == owners,
-        &format!("{owners:?} to hold {key}"),
-    );
+    let what = format!("{owners:?} to hold {key}");
+    eventually(|| holders(c, key) == owners, &what);
 }
 
 /// Takes locks (`key owner` and options). As in [`has`], a newcomer may have to try again.

@@ -22,8 +22,7 @@ fn swapping(builder: Builder) -> Builder {
 
 /// A primary with some locks, and a replica with the same data.
 fn pair() -> (Server, Server) {
-    let primary = swapping(primary()).start();
-    let mut c = primary.connection();
+    let (primary, mut c) = swapping(primary()).started();
     cmd!(c, "DEBUG", "POPULATE", FILLER, "filler", 4000).okay();
     run(&mut c, "LOCK.ACQUIRE k old PX 600000").grant();
     run(&mut c, "LOCK.ACQUIRE s one LIMIT 3 PX 600000").grant();
@@ -63,14 +62,10 @@ fn begin_anew(primary: &Server, replica: &Server, delay: i64) -> i64 {
         cmd!(c, "SET", "big", n.to_string().repeat(100_000)).value();
     }
     let token = cmd!(c, "EXEC").items()[2].clone().items()[0].clone().int();
-    eventually(
-        || is_loading(replica),
-        "the replica to load beside its data",
-    );
-    eventually(
-        || replica.last_token() >= token,
-        "the new data's clock to be read",
-    );
+    let loads = || is_loading(replica);
+    eventually(loads, "the replica to load beside its data");
+    let read = || replica.last_token() >= token;
+    eventually(read, "the new data's clock to be read");
     token
 }
 
@@ -133,8 +128,7 @@ fn a_load_that_fails_leaves_the_old_data() {
 /// before.
 #[test]
 fn data_that_give_way_to_those_of_a_primary_are_not_counted_as_removed() {
-    let server = swapping(Server::builder()).start();
-    let mut c = server.connection();
+    let (server, mut c) = swapping(Server::builder()).started();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     cmd!(c, "FLUSHALL").okay();
     for n in 0..20 {

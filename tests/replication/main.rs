@@ -9,7 +9,7 @@ mod upgrade;
 
 use testbed::state::{assert_same, unix_ms};
 use testbed::traffic::Traffic;
-use testbed::{Builder, Expect, Server, cmd, effect, eventually, words};
+use testbed::{Builder, Expect, Server, cmd, effect, eventually, nobody_waits, wait_as, words};
 
 /// A server that looks often who reads its stream, and pings its replicas seldom.
 fn primary() -> Builder {
@@ -27,10 +27,8 @@ fn assert_in_step(primary: &Server, replica: &Server, what: &str) {
     primary.wait_for_sync(replica);
     assert_same(&expected, &replica.state(), what);
     assert_eq!(replica.last_token(), primary.last_token(), "{what}: clock");
-    eventually(
-        || digest(primary) == digest(replica),
-        "the digests of all data to be the same",
-    );
+    let same = || digest(primary) == digest(replica);
+    eventually(same, "the digests of all data to be the same");
 }
 
 fn digest(server: &Server) -> String {

@@ -7,9 +7,9 @@ const WRITABLE: [&str; 2] = ["yes", "no"];
 #[test]
 fn a_replica_answers_readonly_to_every_command_but_those_that_look() {
     for read_only in WRITABLE {
-        let primary = primary().start();
-        let mut c = primary.connection();
+        let (primary, mut c) = primary().started();
         let token = cmd!(c, "LOCK.ACQUIRE", "k", "o").grant().token;
+        let _waits = wait_as(&primary, ["b"]);
         let replica =
             primary.replica_with(|settings| settings.config("replica-read-only", read_only));
         let mut c = replica.connection();
@@ -21,9 +21,13 @@ fn a_replica_answers_readonly_to_every_command_but_those_that_look() {
             "LOCK.ACQUIRE free o PX 1000".to_owned(),
             "LOCK.ACQUIRE free *".to_owned(),
             "LOCK.ACQUIRE k another BLOCK 10000".to_owned(),
+            "LOCK.ACQUIRE k another BLOCK 0".to_owned(),
+            "LOCK.ACQUIRE k o BLOCK 0".to_owned(),
+            "LOCK.ACQUIRE free o BLOCK 0".to_owned(),
             "LOCK.ACQUIRE k o PX none".to_owned(),
             "LOCK.RELEASE k o".to_owned(),
             "LOCK.RELEASE k o ALL".to_owned(),
+            "LOCK.RELEASE k another ALL".to_owned(),
             "LOCK.RELEASE free o".to_owned(),
             "LOCK.RENEW k o".to_owned(),
             format!("LOCK.RENEW k o TOKEN {token} RAISE {}", token + 1),
@@ -42,8 +46,16 @@ fn a_replica_answers_readonly_to_every_command_but_those_that_look() {
         assert_eq!(replica.last_token(), token, "{read_only}: the clock");
         let info = cmd!(c, "LOCK.INFO", "k").lock_info();
         assert_eq!((info.token, &info.owner[..]), (token, &b"o"[..]));
+        assert_eq!(info.waiters, 0);
         cmd!(c, "LOCK.INFO", "free").nil();
         assert!(cmd!(c, "LOCK.WAITERS", "k").items().is_empty());
+        assert!(cmd!(c, "LOCK.WAITERS", "k", "COUNT", 1).items().is_empty());
+        nobody_waits(&replica);
+        if read_only == "no" {
+            // What becomes free there stays free.
+            cmd!(c, "DEL", "k").int();
+            cmd!(c, "LOCK.INFO", "k").nil();
+        }
     }
 }
 
@@ -63,18 +75,15 @@ fn a_transaction_on_a_writable_replica_gets_readonly_for_each_command() {
 
 #[test]
 fn a_lock_whose_lease_has_ended_is_free_to_who_looks_on_a_replica() {
-    let primary = primary().start();
+    let (primary, mut c) = primary().started();
     let replica = primary.replica();
-    let mut c = primary.connection();
     // The primary does not look, so that nothing tells the replica to delete the key.
     cmd!(c, "DEBUG", "SET-ACTIVE-EXPIRE", 0).okay();
     cmd!(c, "LOCK.ACQUIRE", "k", "o", "PX", 300).grant();
     primary.wait_for_sync(&replica);
     let mut r = replica.connection();
-    eventually(
-        || cmd!(r, "LOCK.INFO", "k").value() == redis::Value::Nil,
-        "the lease to end",
-    );
+    let over = || cmd!(r, "LOCK.INFO", "k").value() == redis::Value::Nil;
+    eventually(over, "the lease to end");
     assert_eq!(replica.count("held"), 1, "the key is there");
     cmd!(c, "LOCK.INFO", "k").nil();
     primary.wait_for_sync(&replica);

@@ -113,10 +113,8 @@ fn a_replica_that_comes_back_when_the_backlog_is_gone_gets_everything_anew() {
     primary.wait_for_sync(&replica);
     for round in 0..2 {
         replica.stop();
-        eventually(
-            || primary.number("replication", "repl_backlog_active") == 0,
-            "the backlog to be freed",
-        );
+        let freed = || primary.number("replication", "repl_backlog_active") == 0;
+        eventually(freed, "the backlog to be freed");
         traffic.run(800);
         replica.restart();
         replica.wait_for_link();
@@ -156,9 +154,7 @@ fn an_append_only_file_switched_on_while_clients_work_misses_nothing() {
         server.wait_for_rewrite();
         Traffic::on(&server).run(300);
         let before = server.state();
-        server
-            .reconfigure(|settings| settings.config("appendonly", "yes"))
-            .restart();
+        server.restart_with("appendonly", "yes");
         assert_same(&before, &server.state(), preamble);
 
         // And off, and on again.

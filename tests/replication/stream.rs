@@ -35,9 +35,7 @@ fn a_replicas_own_append_only_file_makes_the_same_locks_again() {
         let expected = primary.state();
         // A server does not stop while it writes its first file.
         replica.wait_for_rewrite();
-        replica
-            .reconfigure(|settings| settings.config("replicaof", "no one"))
-            .restart();
+        replica.restart_with("replicaof", "no one");
         assert_same(&expected, &replica.state(), "after the restart");
         assert!(replica.next_token() > traffic.highest());
     }
@@ -45,9 +43,8 @@ fn a_replicas_own_append_only_file_makes_the_same_locks_again() {
 
 #[test]
 fn a_lock_with_all_its_fields_reaches_the_replica() {
-    let primary = primary().start();
+    let (primary, mut c) = primary().started();
     let replica = primary.replica();
-    let mut c = primary.connection();
     let owner = b"\0 an owner\r\n\xff";
     let first = cmd!(c, "LOCK.ACQUIRE", "k\0", owner, "PX", 100_000).grant();
     cmd!(c, "LOCK.ACQUIRE", "k\0", owner, "PX", 200_000).grant();
@@ -57,10 +54,8 @@ fn a_lock_with_all_its_fields_reaches_the_replica() {
     primary.wait_for_sync(&replica);
     let here = cmd!(c, "LOCK.INFO", "k\0").lock_info();
     let there = cmd!(replica.connection(), "LOCK.INFO", "k\0").lock_info();
-    assert_eq!(
-        (&there.owner[..], there.token, there.holds, there.lease_ms),
-        (&owner[..], raised, 2, 200_000)
-    );
+    let found = (&there.owner[..], there.token, there.holds, there.lease_ms);
+    assert_eq!(found, (&owner[..], raised, 2, 200_000));
     assert!((here.ttl_ms - there.ttl_ms).abs() < 20_000);
     assert_eq!(replica.last_token(), raised);
 }
@@ -76,9 +71,8 @@ fn written_by(primary: &Server, calls: impl FnOnce(&mut Connection)) -> i64 {
 
 #[test]
 fn what_changes_nothing_replicates_nothing() {
-    let primary = primary().start();
+    let (primary, mut c) = primary().started();
     let replica = primary.replica();
-    let mut c = primary.connection();
     let token = cmd!(c, "LOCK.ACQUIRE", "k", "o", "EX", 900).grant().token;
     cmd!(c, "LOCK.ACQUIRE", "persisted", "o").grant();
     cmd!(c, "PERSIST", "persisted").int();
@@ -135,9 +129,8 @@ fn what_changes_nothing_replicates_nothing() {
 
 #[test]
 fn wait_tells_whether_a_replica_has_a_grant_also_one_that_was_waited_for() {
-    let primary = primary().start();
+    let (primary, mut holder) = primary().started();
     let replica = primary.replica();
-    let mut holder = primary.connection();
     cmd!(holder, "LOCK.ACQUIRE", "k", "holder").grant();
     let mut waiter = wait(&primary, "k waiter BLOCK 0");
     primary.wait_for_sync(&replica);
@@ -202,9 +195,8 @@ fn an_effect_takes_the_place_of_whatever_a_diverged_replica_holds() {
 
 #[test]
 fn a_release_frees_whatever_a_diverged_replica_holds() {
-    let primary = primary().start();
+    let (primary, mut c) = primary().started();
     let replica = primary.replica_with(|settings| settings.config("replica-read-only", "no"));
-    let mut c = primary.connection();
     for key in ["k", "text", "gone", "another"] {
         cmd!(c, "LOCK.ACQUIRE", key, "o").grant();
     }
@@ -218,10 +210,8 @@ fn a_release_frees_whatever_a_diverged_replica_holds() {
     cmd!(there, "SET", "text", "its own").okay();
     assert_eq!(cmd!(there, "DEL", "gone").int(), 1);
     for call in ["k other", "text o", "gone o", "another o"] {
-        assert_eq!(
-            run(&mut c, &format!("LOCK.RELEASE {call} HOLDS 0")).int(),
-            0
-        );
+        let release = format!("LOCK.RELEASE {call} HOLDS 0");
+        assert_eq!(run(&mut c, &release).int(), 0);
     }
     assert_in_step(&primary, &replica, "all free");
     assert_eq!(cmd!(there, "DBSIZE").int(), 0);

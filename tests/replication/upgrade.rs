@@ -36,11 +36,8 @@ fn connection(server: &Server) -> Connection {
 #[track_caller]
 fn wait_for_k<const N: usize>(server: &Server, owners: [&str; N]) -> [Waiter; N] {
     owners.map(|owner| {
-        wait_on(
-            server,
-            connection(server),
-            &format!("k {owner} EX 600 BLOCK 0"),
-        )
+        let words = format!("k {owner} EX 600 BLOCK 0");
+        wait_on(server, connection(server), &words)
     })
 }
 
@@ -76,6 +73,7 @@ fn replicas_first_then_the_primary_with_owners_and_waiters_on_it() {
     fourth.receive().refused("UNBLOCKED");
     other.wait_for_role("master");
     old_primary.wait_for_role("slave");
+    nobody_waits(&old_primary);
     let [mut third, mut fourth] = wait_for_k(&other, ["c", "d"]);
     let mut there = connection(&other);
     let renewed = cmd!(there, "LOCK.RENEW", "k", "b", "TOKEN", granted.token).grant();

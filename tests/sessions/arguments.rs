@@ -81,7 +81,7 @@ fn as_many_sessions_are_open_as_the_setting_allows() {
     run(&mut c, "LOCK.SESSION OPEN").int();
     let text = run(&mut c, "LOCK.SESSION OPEN").refused("MAXSESSIONS");
     assert!(text.contains("lock.max-sessions"), "{text}");
-    run(&mut c, &first.line("LOCK.SESSION KILL ID")).int();
+    first.on(&mut c, "LOCK.SESSION KILL ID").int();
     run(&mut c, "LOCK.SESSION OPEN").int();
     run(&mut c, "CONFIG SET lock.max-sessions 0").okay();
     run(&mut c, "LOCK.SESSION OPEN").refused("MAXSESSIONS");

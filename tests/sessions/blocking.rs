@@ -46,7 +46,7 @@ fn one_that_need_not_wait_is_in_the_session_at_once() {
 fn when_the_session_ends_the_call_is_told() {
     let (server, mut c, session, mut waiting) = waits("BLOCK 0");
     let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
-    run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int();
+    session.on(&mut c, "LOCK.SESSION CLOSE ID").int();
     waiting.receive().refused("NOSESSION");
     assert_eq!(waiters(&mut c, "k"), ["c"]);
     run(&mut c, "LOCK.RELEASE k b").int();

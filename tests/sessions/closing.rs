@@ -27,11 +27,8 @@ fn all_grants_are_released_with_all_holds() {
             "session_losses",
             "sessions_silent",
         ];
-        assert_eq!(
-            fields.map(|field| server.count(field)),
-            [0; 4],
-            "{fields:?}"
-        );
+        let counts = fields.map(|field| server.count(field));
+        assert_eq!(counts, [0; 4], "{fields:?}");
     }
 }
 
@@ -39,7 +36,7 @@ fn all_grants_are_released_with_all_holds() {
 fn a_waiting_poll_is_answered() {
     let (server, mut c, mut session) = Session::opened();
     session.stay(&server);
-    run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int();
+    session.on(&mut c, "LOCK.SESSION CLOSE ID").int();
     session.connection.receive().refused("NOSESSION");
     assert_eq!(run(&mut session, "PING").text(), "PONG");
 }

@@ -48,16 +48,15 @@ fn a_stall_of_the_server_is_no_silence() {
     let idle = listed.number(&mut c, "idle-ms");
     let most = i64::try_from(began.elapsed().as_millis()).expect("short") - 2500;
     assert!(idle <= most, "{idle} of {most}");
-    run(&mut c, &listed.line("LOCK.SESSION CLOSE ID")).int();
+    listed.on(&mut c, "LOCK.SESSION CLOSE ID").int();
     ends_after(&server, since, 900);
 }
 
 #[test]
 fn a_pause_of_either_kind_is_no_silence() {
     for kind in ["ALL", "WRITE"] {
-        let server = Server::start();
+        let (server, mut c) = started();
         let mut session = Session::open_on(server.connection(), "TIMEOUT 1000");
-        let mut c = server.connection();
         let words = format!("CLIENT PAUSE 2500 {kind}");
         run(&mut c, &words).okay();
         sleep(Duration::from_millis(2400));
@@ -75,6 +74,12 @@ fn a_connection_with_another_user_or_database_polls_no_more() {
         ("SELECT 1", "SELECT 0"),
         ("AUTH bob secret", "AUTH default x"),
     ] {
+        let mut bare = Session::open(&server);
+        assert!(bare.client_id(&mut c) > 0);
+        run(&mut bare, change).okay();
+        eventually(|| bare.client_id(&mut c) == 0, "it to be detached");
+        assert_eq!(server.count("sessions_detached"), 1, "{change}");
+        bare.on(&mut c, "LOCK.SESSION KILL ID").int();
         let mut session = Session::open(&server);
         run(&mut c, "DEL k").reply().ok();
         session.acquire("k a PX 1500");
@@ -89,16 +94,15 @@ fn a_connection_with_another_user_or_database_polls_no_more() {
             assert_eq!(polled.events.len(), 1);
             assert!(session.client_id(&mut c) > 0);
         }
-        run(&mut c, &session.line("LOCK.SESSION KILL ID")).int();
+        session.on(&mut c, "LOCK.SESSION KILL ID").int();
     }
 }
 
 /// The grants stand until their leases end, and nobody is told.
 #[test]
 fn a_session_that_ended_by_silence_releases_nothing() {
-    let server = Server::start();
+    let (server, mut c) = started();
     let mut session = Session::open_on(server.connection(), "TIMEOUT 1000");
-    let mut c = server.connection();
     let token = session.acquire("k a PX 60000").token;
     session.acquire("persistent a PX 60000");
     run(&mut c, "PERSIST persistent").int();
@@ -170,42 +174,4 @@ fn a_replica_lists_and_helps_and_no_more() {
     server.wait_for_sync(&replica);
     assert_eq!(run(&mut r, "EXISTS k").int(), 1);
     assert_eq!(sessions_of(&mut r, "k"), [0]);
-}
-
-#[test]
-fn sessions_end_when_the_server_stops_being_primary() {
-    let (server, mut c, mut session) = Session::opened();
-    let other = Server::start();
-    let mut quiet = Session::open(&server);
-    session.acquire("k a PX 600000");
-    session.stay(&server);
-    let primary = format!("REPLICAOF 127.0.0.1 {}", other.port());
-    run(&mut c, &primary).okay();
-    // Some servers close the connection then.
-    if let Ok(value) = session.connection.recv_response() {
-        value.refused("UNBLOCKED");
-    }
-    run(&mut quiet, "PING").text();
-    quiet.run("LOCK.SESSION POLL ID").refused("READONLY");
-    assert_eq!(server.count("sessions"), 0);
-    run(&mut c, "REPLICAOF NO ONE").okay();
-    quiet.run("LOCK.SESSION POLL ID").refused("NOSESSION");
-    let words = session.line("LOCK.SESSION POLL ID");
-    run(&mut c, &words).refused("NOSESSION");
-}
-
-/// A program opens a new session on the new primary, and moves its grants there.
-#[test]
-fn after_a_failover_the_grants_move_to_a_new_session() {
-    let (server, mut c, mut session) = Session::opened();
-    let replica = server.replica();
-    let token = session.acquire("k a PX 600000").token;
-    cmd!(c, "WAIT", 1, 0).int();
-    let mut r = replica.connection();
-    run(&mut r, "REPLICAOF NO ONE").okay();
-    let words = format!("LOCK.RENEW k a TOKEN {token} SESSION ID");
-    run(&mut r, &session.line(&words)).refused("NOSESSION");
-    let mut again = Session::open_on(r, "");
-    assert_eq!(again.run(&words).grant().token, token);
-    assert_eq!(again.poll().grants, 1);
 }

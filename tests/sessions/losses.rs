@@ -250,18 +250,16 @@ fn a_full_session_gets_no_new_grant() {
         format!("LOCK.RENEW share a TOKEN {share} RAISE {share} SESSION ID"),
     ];
     for words in &words {
-        let words = session.line(words);
-        let text = run(&mut c, &words).refused("MAXWAITERS");
+        let text = session.on(&mut c, words).refused("MAXWAITERS");
         assert!(text.contains("10000 events"), "{text}");
     }
     let last = server.last_token();
     assert_eq!(last, server.last_token());
     assert_eq!(run(&mut c, "EXISTS free").int(), 0);
     // Not for a re-entry, and not where it would be neither a grant nor a wait.
-    let words = session.line("LOCK.ACQUIRE mine a SESSION ID");
-    assert_eq!(run(&mut c, &words).grant().holds, 2);
-    let words = session.line("LOCK.ACQUIRE busy a SESSION ID");
-    run(&mut c, &words).nil();
+    let again = session.on(&mut c, "LOCK.ACQUIRE mine a SESSION ID");
+    assert_eq!(again.grant().holds, 2);
+    session.on(&mut c, "LOCK.ACQUIRE busy a SESSION ID").nil();
     session.poll();
     session.poll();
     session.acquire("free a");

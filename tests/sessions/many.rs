@@ -17,10 +17,8 @@ fn one_is_lost_of_ten_thousand_and_the_rest_moves_to_another_session() {
     run(&mut c, "DEL k5000").int();
     let polled = session.poll();
     assert_eq!(polled.grants, many - 1);
-    assert_eq!(
-        polled.events,
-        [format!("1 lost k5000 a {} deleted", tokens[5000])]
-    );
+    let lost = format!("1 lost k5000 a {} deleted", tokens[5000]);
+    assert_eq!(polled.events, [lost]);
 
     let mut other = Session::open(&server);
     let move_it = |(n, token)| format!("LOCK.RENEW k{n} a TOKEN {token} PX 60000 SESSION ID");
@@ -67,10 +65,8 @@ fn a_flush_of_many_is_told_in_slices() {
         let losses = lines.find_map(|line| line.strip_prefix("lock_session_losses:"));
         let losses: i64 = losses.expect("a field").parse().expect("a number");
         assert!(losses < GRANTS, "all at once");
-        eventually(
-            || server.count("session_losses") == GRANTS + 1,
-            "all to be reported",
-        );
+        let told = || server.count("session_losses") == GRANTS + 1;
+        eventually(told, "all to be reported");
         assert_eq!(server.count("session_grants"), 0);
         assert_eq!(one.poll().sure_ms, -1);
     }

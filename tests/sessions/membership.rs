@@ -17,8 +17,7 @@ fn acquire_and_renew_put_a_grant_into_a_session() {
         assert_eq!(sessions_of(&mut c, key), [session.id]);
     }
     // From any connection of the user.
-    let words = session.line("LOCK.ACQUIRE far a SESSION ID");
-    run(&mut c, &words).grant();
+    session.on(&mut c, "LOCK.ACQUIRE far a SESSION ID").grant();
     assert_eq!(session.poll().grants, 4);
 }
 

@@ -4,7 +4,7 @@
 use crate::holders::{enter, shared};
 use redis::{Connection, Value};
 use testbed::{
-    Expect, Server, Subscriber, Talk, at_once, cmd, eventually, info, owners, post, run, started,
+    Expect, Subscriber, Talk, at_once, cmd, eventually, info, owners, post, run, started,
     transaction,
 };
 
@@ -56,9 +56,8 @@ fn each_change_raises_its_event_and_wakes_watch_and_nothing_else_does() {
 
 #[test]
 fn the_same_events_come_on_a_replica() {
-    let server = Server::start();
+    let (server, mut c) = started();
     let replica = server.replica();
-    let mut c = server.connection();
     let mut subscriber = Subscriber::to(&replica, "EA");
     for (call, events) in CALLS {
         let _ = run(&mut c, call);
@@ -124,10 +123,7 @@ fn is_held_exactly_until(c: &mut Connection, end: i64) {
     }
     // A server may keep the time of the transaction's start; by a millisecond it may be rounded.
     let exactly = last_held <= end + 2 && first_free >= end - 1;
-    assert!(
-        exactly,
-        "held at {last_held}, free at {first_free}, end {end}"
-    );
+    assert!(exactly, "{last_held}, {first_free}, end {end}");
 }
 
 /// Gives `b` a share of `k`; when that ends. The server tells only the latest end of a lock's shares: locks of

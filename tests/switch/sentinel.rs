@@ -46,9 +46,7 @@ fn by_failover_and_then_the_sentinels() {
 
 #[test]
 fn coordinated_by_the_sentinels() {
-    if !Server::version().is_valkey_from(9, 0) {
-        return;
-    }
+    testbed::needs!(Server::version().is_valkey_from(9, 0));
     let mut all = start();
     let mut waiter = line_up(all.server(0));
     let compass = |_, _: Option<&Refusal>| all.primary();

@@ -126,9 +126,7 @@ fn a_user_who_lost_the_right_to_the_key_is_treated_as_by_blpop() {
 /// Valkey from 9.1 can limit a user to some databases.
 #[test]
 fn a_user_of_some_databases_is_granted_the_lock_there_while_it_may_use_them() {
-    if !Server::version().is_valkey_from(9, 1) {
-        return;
-    }
+    testbed::needs!(Server::version().is_valkey_from(9, 1));
     let (server, mut c) = held();
     run(&mut c, "SELECT 2").okay();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
@@ -213,9 +211,7 @@ fn a_subscribed_client_waits_or_is_told_that_this_server_does_not_let_it() {
 /// A client that waits and is then closed gives its place away, subscribed or not.
 #[test]
 fn a_subscribed_client_that_goes_leaves_the_line() {
-    if !lets_subscribers_wait() {
-        return;
-    }
+    testbed::needs!(lets_subscribers_wait());
     let (server, mut c) = held();
     let mut subscribed = server.connection_resp3();
     said(&mut subscribed, "SUBSCRIBE news");

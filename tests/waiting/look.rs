@@ -85,15 +85,3 @@ fn looking_is_possible_in_transactions_and_scripts_and_by_readers() {
     let mut reader = server.connection_as("reader", "secret");
     assert_eq!(queue(&mut reader), ["b"]);
 }
-
-#[test]
-fn a_replica_tells_that_nobody_waits_there() {
-    let (server, _c) = held();
-    let [_waiter] = wait_as(&server, ["b"]);
-    let replica = server.replica();
-    let mut there = replica.connection();
-    assert_eq!(run(&mut there, "LOCK.WAITERS k").items(), []);
-    assert_eq!(run(&mut there, "LOCK.WAITERS k COUNT 1").items(), []);
-    let held = info(&mut there);
-    assert_eq!((&held.owner[..], held.waiters), (&b"a"[..], 0));
-}

@@ -114,10 +114,9 @@ fn crowd(server: &Server, size: usize, call: impl Fn(usize) -> redis::Cmd) {
     let all = i64::try_from(size).expect("small");
     eventually(|| blocked_clients(server) == all, "all to wait");
     drop(crowd);
-    eventually(
-        || blocked_clients(server) == 0 && server.info_field("clients", "connected_clients") == "2",
-        "all to be gone",
-    );
+    let connected = || server.info_field("clients", "connected_clients");
+    let gone = || blocked_clients(server) == 0 && connected() == "2";
+    eventually(gone, "all to be gone");
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn end_turn(c: &mut Connection, owner: &str, random: &mut StdRng) {
 #[test]
 fn of_a_hundred_waiters_those_who_stay_are_granted_in_order() {
     let (server, mut c) = started();
-    let mut random = StdRng::seed_from_u64(traffic::seed("WAITING_SEED"));
+    let mut random = StdRng::seed_from_u64(traffic::seed());
     run(&mut c, "LOCK.ACQUIRE k first PX 600000").grant();
     let (mut leaving, mut staying) = (Vec::new(), Vec::new());
     for n in 0..WAITERS {

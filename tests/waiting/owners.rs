@@ -36,10 +36,8 @@ fn owners_that_the_server_makes_wait_each_for_itself() {
     let (server, mut c) = held();
     let mut waiters = [(); 2].map(|()| wait(&server, "k * PX 600000 BLOCK 0"));
     let owners = queue(&mut c);
-    assert!(
-        owners[0].len() == 36 && owners[0] != owners[1],
-        "{owners:?}"
-    );
+    let are_new = owners[0].len() == 36 && owners[0] != owners[1];
+    assert!(are_new, "{owners:?}");
     let mut before = "a".to_owned();
     for (waiter, owner) in waiters.iter_mut().zip(owners) {
         assert_eq!(cmd!(c, "LOCK.RELEASE", "k", before).int(), 0);

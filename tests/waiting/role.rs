@@ -1,10 +1,8 @@
 //! Servers that become replicas or primaries, end, or are to lose the module, while somebody waits.
 
-use redis::Value;
 use testbed::state::assert_same;
 use testbed::{
-    Expect, Server, Talk, cmd, held, info, line, nobody_waits, post_all, queue, run, started,
-    wait_as, wait_on,
+    Expect, Server, Talk, cmd, held, line, nobody_waits, post_all, queue, run, wait_as, wait_on,
 };
 
 #[test]
@@ -32,10 +30,7 @@ fn waiters_of_a_primary_that_becomes_a_replica_are_told_so() {
 /// Valkey passes over a module's clients where it would send others to the new primary.
 #[test]
 fn waiters_that_can_be_redirected_are_told_too() {
-    if !Server::version().is_valkey_from(8, 0) {
-        println!("skipped: this server knows no CLIENT CAPA");
-        return;
-    }
+    testbed::needs!(Server::version().is_valkey_from(8, 0));
     let (server, mut c) = held();
     let other = Server::start();
     let mut connection = server.connection();
@@ -44,54 +39,6 @@ fn waiters_that_can_be_redirected_are_told_too() {
     cmd!(c, "REPLICAOF", "127.0.0.1", other.port()).okay();
     waiter.receive().refused("UNBLOCKED");
     nobody_waits(&server);
-}
-
-#[test]
-fn a_replica_never_grants() {
-    let (server, mut c) = started();
-    let replica = server.replica_with(|settings| settings.config("replica-read-only", "no"));
-    let mut there = replica.connection();
-    let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    server.wait_for_sync(&replica);
-    for call in [
-        "LOCK.ACQUIRE k b BLOCK 0",
-        "LOCK.ACQUIRE k b BLOCK 50",
-        "LOCK.ACQUIRE k a BLOCK 0",
-        "LOCK.ACQUIRE free b BLOCK 0",
-        "LOCK.RELEASE k b ALL",
-    ] {
-        println!("{call}");
-        run(&mut there, call).refused("READONLY");
-    }
-    assert_eq!(info(&mut there).token, grant.token);
-    // Nobody can wait there, and what becomes free there stays free.
-    run(&mut there, "DEL k").int();
-    assert_eq!(cmd!(there, "LOCK.INFO", "k").value(), Value::Nil);
-    nobody_waits(&replica);
-}
-
-#[test]
-fn a_failover_sends_waiters_away_and_keeps_the_lock() {
-    let (server, mut c) = started();
-    let replica = server.replica();
-    let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let mut waiters = wait_as(&server, ["b", "c"]);
-    cmd!(c, "FAILOVER", "TO", "127.0.0.1", replica.port()).okay();
-    for waiter in &mut waiters {
-        waiter.receive().refused("UNBLOCKED");
-    }
-    replica.wait_for_role("master");
-    nobody_waits(&server);
-    let mut there = replica.connection();
-    assert_eq!(info(&mut there).token, grant.token);
-    let [mut again] = wait_as(&replica, ["b"]);
-    assert_eq!(run(&mut there, "LOCK.RELEASE k a").int(), 0);
-    assert!(again.granted().token > grant.token);
-}
-
-#[track_caller]
-fn no_crash(server: &Server) {
-    assert_eq!(server.signs_of_a_crash(), [""; 0]);
 }
 
 #[test]
@@ -105,14 +52,14 @@ fn a_shutdown_with_waiters_is_clean_and_keeps_the_lock() {
     for waiter in &mut waiters {
         assert!(waiter.recv_response().is_err(), "the connection is closed");
     }
-    no_crash(&server);
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
     server.restart();
     assert_same(&before, &server.whole_state(), "after the restart");
     let mut c = server.connection();
     assert_eq!(queue(&mut c), [""; 0], "who waited has to come again");
     cmd!(c, "LOCK.FENCE", "k", grant.token).okay();
     nobody_waits(&server);
-    no_crash(&server);
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
 }
 
 #[test]
@@ -121,9 +68,9 @@ fn a_shutdown_with_the_lock_just_freed_is_clean() {
     let _waiters = wait_as(&server, ["b", "c"]);
     post_all(&mut c, ["DEL k", "SHUTDOWN"]);
     server.wait_for_exit();
-    no_crash(&server);
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
     server.restart();
-    no_crash(&server);
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
 }
 
 #[test]
@@ -131,7 +78,7 @@ fn a_server_that_is_terminated_ends_cleanly() {
     let (mut server, _c) = held();
     let _waiters = wait_as(&server, ["b", "c"]);
     server.stop();
-    no_crash(&server);
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
 }
 
 #[test]
@@ -148,5 +95,5 @@ fn the_module_cannot_be_unloaded() {
     assert_eq!(queue(&mut c), ["b"]);
     run(&mut c, "LOCK.RELEASE k a").int();
     waiter.granted();
-    no_crash(&server);
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
 }

@@ -130,8 +130,8 @@ const SHARED: &[&str] = &[
 /// One process with a lock that nobody else wants.
 const ONE: Contest = Contest {
     title: "One client, no contention",
-    meaning: "The cost of a free lock. The server records each grant of this project's client in its \
-              session, and the client watches it to report a loss. A peer that is faster does neither.",
+    meaning: "What does a free lock cost? The server records each grant of this project's client in its session, and \
+              the client watches the grant to report a loss. The libraries that are faster do neither.",
     rows: ALL,
     processes: 1,
     contenders: 1,
@@ -147,17 +147,18 @@ const CONTESTS: [Contest; 10] = [
     ONE,
     Contest {
         title: MANY,
-        meaning: "How fast a lock goes from one contender to the next. Where redis-py's Lock, redsync or redlock are \
-                  faster, the contender that has just released takes the lock again while the others pause: \
-                  least/most shows that some hardly get it, and the longest wait for how long.",
+        meaning: "How fast does a lock pass from one contender to the next? Where redis-py's Lock, redsync or \
+                  redlock are faster, the contender that has just released the lock acquires it again while the \
+                  others pause. Least/most shows that some contenders hardly get the lock, and the longest wait \
+                  shows for how long.",
         contenders: 64,
         goals: goals::MANY,
         ..ONE
     },
     Contest {
         title: "64 contenders for 64 locks, each its own",
-        meaning: "How many locks a process can take when none is wanted twice. Where a peer is faster, its calls name \
-                  no session.",
+        meaning: "How many locks can a process acquire if each contender has a lock of its own? Where another row is \
+                  faster, its calls name no session.",
         contenders: 64,
         locks: 64,
         goals: goals::APART,
@@ -165,8 +166,8 @@ const CONTESTS: [Contest; 10] = [
     },
     Contest {
         title: "8 processes of 8 contenders for one lock",
-        meaning: "The same from process to process, each with a session of its own. Again a peer that polls gives most \
-                  grants to the contender that had the lock before.",
+        meaning: "How fast does a lock pass from process to process, each with a session of its own? Again, with a \
+                  library that polls, most grants go to the contender that had the lock before.",
         rows: LOCKS,
         processes: 8,
         contenders: 8,
@@ -185,8 +186,8 @@ const CONTESTS: [Contest; 10] = [
     ),
     Contest {
         title: "1000 tasks of one process for one lock",
-        meaning: "The cost of waiting for a process: the connections that its server had and the process's memory (VmRSS) \
-                  at half-time, and the grants meanwhile.",
+        meaning: "What does waiting cost a process? The figures are the connections to the server and the memory of \
+                  the process (VmRSS) at half-time, and the grants meanwhile.",
         rows: LOCKS,
         contenders: 1000,
         longer: 5.0,
@@ -216,9 +217,9 @@ const MANY: &str = "64 contenders for one lock";
 const fn held(title: &'static str, ms: u32, longer: f64) -> Contest {
     Contest {
         title,
-        meaning: "How long a lock lies idle between two holders, which is the hand-off: a release wakes the next \
-                  contender of this project's client and of Redisson, but those of redis-py's Lock, redsync and \
-                  redlock find it free only at the next of their polls.",
+        meaning: "How long is a lock idle between two holders? That time is the hand-off. With this project's client and \
+                  with Redisson a release wakes the next contender. With redis-py's Lock, redsync and redlock a \
+                  contender finds the lock free only at its next poll.",
         rows: LOCKS,
         contenders: 8,
         held_ms: ms,
@@ -236,9 +237,9 @@ const fn shared(
 ) -> Contest {
     Contest {
         title,
-        meaning: "How readers and writers, or those that want a permit, are served in turn. A wait is the time from \
-                  the call to the grant in all turns, also of the grants after the end of a turn, for which a \
-                  contender may have waited all the turn.",
+        meaning: "How are readers and writers, or the users of a semaphore, served in turn? A wait is the time from \
+                  the call to the grant, in all turns. This includes grants after the end of a turn, for which a \
+                  contender may have waited during the whole turn.",
         rows,
         contenders: 64,
         longer: 4.0,

@@ -42,7 +42,8 @@ fn alone(program: &Program, scale: Scale) -> Table {
     Table::of(
         program,
         "From a lease's end to the next one's grant",
-        &format!("How late the server notices that a lease has ended. Milliseconds, {TIMES_ALONE} times a round, on an idle server."),
+        &format!("How late does the server notice that a lease has ended? Measured {TIMES_ALONE} times a round, on \
+                  an idle server."),
         &[
             "median ms",
             "p99 ms",
@@ -69,8 +70,8 @@ fn awaited(program: &Program, scale: Scale) -> Table {
     Table::of(
         program,
         format!("{count} leases that end at once, each with a waiter"),
-        "A crash may let very many waiters in at once. Server CPU of each hand-off (the last of the wait included), the longest that another \
-         client's PING took meanwhile, and how late the grants were made.",
+        "A crash may let very many waiters in at once. The figures are the server CPU of each hand-off, including \
+         the last part of the wait, another client's longest PING meanwhile, and how late the grants were made.",
         &[
             "us a lease",
             "worst PING ms",

@@ -49,11 +49,12 @@ pub(crate) fn measure(programs: &[Program], scale: Scale) -> Part {
         let mut table = Table::of(
             program,
             "Files and expiry of many held locks",
-            "How long does a restart take, and what happens when very many leases end at once? Bytes and CPU of each, in \
-             nanoseconds: of the server's main thread, and for an AOF rewrite of the child that does it. Key of 13 bytes, \
-             owner of 36. The AOF is as commands (aof-use-rdb-preamble no), else it is as large as the RDB file. The server \
-             spends at most a quarter of its time on expired keys, so it takes a while until all are gone. The worst PING \
-             is another client's meanwhile.",
+            "How long does a restart take, and what happens when very many leases end at once? The figures are bytes \
+             and nanoseconds of CPU for each lock, with a key of 13 bytes and an owner of 36. The CPU is that of the \
+             server's main thread, or for an AOF rewrite that of its child process. The AOF consists of commands \
+             (aof-use-rdb-preamble no). Otherwise it is as large as the RDB file. The server spends at most a \
+             quarter of its time on expired keys, so it takes a while until all are gone. The worst PING is that of \
+             another client meanwhile.",
             COLUMNS,
         );
         for &(count, rounds) in amounts {

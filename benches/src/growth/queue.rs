@@ -26,8 +26,9 @@ pub(super) fn measure(program: &Program, scale: Scale) -> Part {
     let mut table = Table::of(
         program,
         "A hand-off, by the waiters in the queue",
-        "Whether a long queue makes a hand-off dearer. Server CPU of a release, the next one's grant and the releaser's new wait; its ratio to \
-         that with 100 waiters; and how long the next one's grant takes to come, client included.",
+        "Does a hand-off cost more if the queue is long? The figures are the server CPU of a release, the next \
+         waiter's grant and the releaser's new wait, its ratio to that with 100 waiters, and how long it takes until \
+         the next waiter has its grant, client included.",
         COLUMNS,
     );
     // All queues are there at once.
@@ -66,7 +67,7 @@ pub(super) fn measure(program: &Program, scale: Scale) -> Part {
             );
         }
     }
-    let what = "hand-off CPU with 10000 waiters of that with 100";
+    let what = "hand-off CPU, 10000 waiters relative to 100";
     let goal = Goal::new(what, AtMost(1.2), table.over(WAITERS.len() - 1, 0));
     let panel = Panel {
         title: format!(

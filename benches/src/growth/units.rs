@@ -62,10 +62,10 @@ pub(super) fn measure(program: &Program, scale: Scale) -> Part {
         program,
         "The cost of one more, by how many there are",
         &format!(
-            "Does a lock, a queued call or a session cost more among many? Server CPU and used_memory of each that was \
-             added since the row above, and the server CPU of a pair on other keys meanwhile. Locks have keys of 13 \
-             bytes and owners of {}. The calls wait for one lock in one session. A session has a connection of its \
-             own, whose memory counts too.",
+            "Does a lock, a queued call or a session cost more if there are many? The figures are the server CPU and \
+             used_memory of each one that was added since the row above, and the server CPU of a pair on other keys \
+             meanwhile. Locks have keys of 13 bytes and owners of {}. The calls wait for one lock in one session. A \
+             session has a connection of its own, whose memory counts too.",
             OWNER.len()
         ),
         &COLUMNS,

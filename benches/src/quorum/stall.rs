@@ -20,10 +20,10 @@ pub(super) fn table(program: &Program, scale: Scale, languages: &Languages) -> T
     let mut table = Table::of(
         program,
         "Holders that are stopped beyond their lease, on five servers",
-        "Whether a holder that has lost its lock can still write. A holder's process is stopped (SIGSTOP). After the lease another one gets the lock and writes. Then \
-         the first continues and writes too. The register accepts no token lower than its last; redsync \
-         has no token, so all its writes are accepted.",
-        &["stalls", "late writes taken", "refused", "work lost"],
+        "Can a holder that has lost its lock still write? A holder's process is stopped (SIGSTOP). After the lease \
+         another one gets the lock and writes. Then the first continues and writes too. The register accepts no \
+         token lower than its last. Redsync has no token, so all its writes are accepted.",
+        &["stalls", "late writes accepted", "refused", "work lost"],
     )
     .counts();
     // The quick one would make no difference here.

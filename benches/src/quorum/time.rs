@@ -13,11 +13,12 @@ pub(super) fn table(program: &Program, scale: Scale, languages: &Languages) -> T
     let mut table = Table::of(
         program,
         format!("Lock and unlock on {SERVERS} servers, of which some are down"),
-        "The cost of a lock on several servers, all of them up or some down. One client for one lock, in its own process, without contention. A server that is down has been \
-         killed: its port refuses connections. This project's lock takes one round more than redsync's, \
-         which has no token. Redsync as it ships waits for the answers of all servers, and go-redis tries \
-         one that is down several times, with pauses. Set to be quick, both are turned off (WithFailFast, \
-         MaxRetries, DialerRetries).",
+        "What does a lock on several servers cost, if all of them are up or some are down? One client in its own \
+         process uses one lock, without contention. A server that is down has been killed, so its port refuses \
+         connections. This project's lock takes one more round than redsync's, which has no token. By default \
+         redsync waits for the replies of all servers, and go-redis retries a server that is down several times, \
+         with pauses. Where it is \"set to be quick\", both are turned off (WithFailFast, MaxRetries, \
+         DialerRetries).",
         &COLUMNS,
     );
     let mut servers = servers(program);

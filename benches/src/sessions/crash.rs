@@ -23,13 +23,14 @@ const HOUR: Duration = Duration::from_secs(3_600);
 pub(super) fn measure(program: &Program, languages: &Languages, scale: Scale) -> Part {
     let [crashes, watchdog_crashes] = [scale.of(10, 40), scale.of(3, 10)];
     let mut about = format!(
-        "How long others wait after a crash: a lease, which is short because the server renews it. Processes are killed (kill -9) at moments spread over the time between two renewals. {crashes} have a lease of \
-         {LEASE_MS} ms each, and it ends with the next client's grant.",
+        "How long do others wait after a crash? They wait for one lease, which can be short because the server \
+         renews it. Processes are killed (kill -9) at moments spread over the time between two renewals. {crashes} \
+         of them have a lease of {LEASE_MS} ms, and the time ends with the next client's grant.",
     );
     if languages["java"].is_ok() {
         let theirs = format!(
-            " {watchdog_crashes} have a lock of Redisson, whose watchdog renews its default lease of {WATCHDOG_MS} ms, and it ends \
-             when the key is gone.",
+            " {watchdog_crashes} have a lock of Redisson, whose watchdog renews its default lease of {WATCHDOG_MS} \
+             ms, and the time ends when the key is gone.",
         );
         about.push_str(&theirs);
     }
@@ -37,7 +38,7 @@ pub(super) fn measure(program: &Program, languages: &Languages, scale: Scale) ->
         program,
         "From a crash until another can have the lock, which the server renews for a session",
         &about,
-        &["least s", "median s", "most s"],
+        &["min s", "median s", "max s"],
     );
     // Redisson's watchdog renews a lock without a lease.
     let ours = Task {
@@ -63,12 +64,12 @@ pub(super) fn measure(program: &Program, languages: &Languages, scale: Scale) ->
             seconds.map(|seconds| seconds.map(Rounds::from).into()),
         );
     }
-    let what = "s from a crash to the next grant, lease of 2 s, most";
+    let what = "longest time from a crash to the next grant, lease of 2 s, s";
     let goal = Goal::new(what, AtMost(2.1), table.figure(0, 2));
     Part::new(table, vec![goal])
 }
 
-/// The least, the median and the most seconds of so many crashes, at every moment between two renewals.
+/// The minimum, median and maximum seconds of so many crashes, at every moment between two renewals.
 fn all(
     program: &Program,
     languages: &Languages,

@@ -32,10 +32,11 @@ pub(super) fn measure(program: &Program) -> Part {
         program,
         "Grants of a session with leases of 30 s",
         &format!(
-            "The cost of renewals by the server, which spare programs a timer. Each grant is renewed every 10 s. All of a session are taken in one pipeline, so \
-             their renewals fall together. The server's main thread for 10 s in which no client says \
-             anything: percent of a core. Then for {seconds} s another client's PINGs, one every 5 ms: the \
-             longest, and the most CPU that the server spent between a PING and its reply."
+            "What do the server's renewals cost? (They save programs a timer.) Each grant is renewed every 10 s. All \
+             grants of a session are acquired in one pipeline, so their renewals coincide. The percentage of a core \
+             is that of the server's main thread in 10 s without any command from a client. Then for {seconds} s \
+             another client sends a PING every 5 ms: the figures are the longest PING, and the most CPU that the \
+             server spent between a PING and its reply."
         ),
         &[
             "% of a core",

@@ -32,9 +32,9 @@ const KINDS: [Kind; 4] = [
 /// Of a reader's pair: the CPU and the instructions, each of those of an exclusive pair.
 #[rustfmt::skip]
 const GOALS: [[&str; 2]; KINDS.len() - 1] = [
-    ["CPU of a reader's pair, 1 holder, of an exclusive one's", "its instructions"],
-    ["CPU of a reader's pair, 100 holders", "its instructions, 100 holders"],
-    ["CPU of a reader's pair, 10000 holders", "its instructions, 10000 holders"],
+    ["CPU of a reader's pair relative to an exclusive one, 1 holder", "instructions of the same, 1 holder"],
+    ["CPU of a reader's pair, 100 holders", "instructions of the same, 100 holders"],
+    ["CPU of a reader's pair, 10000 holders", "instructions of the same, 10000 holders"],
 ];
 
 impl Kind {
@@ -79,8 +79,9 @@ pub(super) fn measure(program: &Program, scale: Scale) -> Part {
         program,
         "A reader's pair, by the holders",
         &format!(
-            "The cost of a share beside an exclusive lock, by the number of holders. Pipelined, on one lock; the pair's own share is one of the holders. Instructions are counted by \
-             callgrind, with reading, running and replying.{}",
+            "What does a share cost compared with an exclusive lock, by the number of holders? The pairs are \
+             pipelined, on one lock, and the pair's own share is one of the holders. Callgrind counts the \
+             instructions to read, run and answer the commands.{}",
             left_out.unwrap_or_default()
         ),
         &["ns a pair", "of exclusive", "instructions", "of exclusive"],

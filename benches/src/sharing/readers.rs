@@ -33,9 +33,10 @@ pub(super) fn measure(program: &Program, scale: Scale) -> Part {
     let table = Table::of(
         program,
         format!("{readers} readers let in behind a writer"),
-        "Whether a crowd of readers holds up other clients. From the writer's LOCK.RELEASE until the last reader has its grant: server CPU of each, the \
-         longest that another client's PING took meanwhile, the most CPU that the server spent between such \
-         a PING and its reply, and the time until the last grant had come.",
+        "Does a crowd of readers delay other clients? The figures cover the time from the writer's LOCK.RELEASE \
+         until the last reader has received its grant. They are the server CPU for each reader, another client's \
+         longest PING, the most CPU that the server spent between such a PING and its reply, and the length of that \
+         time.",
         &[
             "us a reader",
             "longest PING ms",

@@ -5,7 +5,7 @@ most 1 s, and session 7 is open.
 """
 
 from redis_lock_client.state import Claim, Fault, State, Terms
-from redis_lock_client.state.grants import DETACH, Ask
+from redis_lock_client.state.grants import DETACH, Call
 
 NO_REPLY = Fault("timeout")
 NOT_SENT = Fault("refused", sent=False)
@@ -32,18 +32,18 @@ class Rig(State):
         """A wait whose ACQUIRE is under way."""
         claim = self.claim(key, **words)
         step = self.step(claim)
-        assert isinstance(step, Ask)
+        assert isinstance(step, Call)
         return claim, step
 
     def in_line(self, key="k", **words):
         claim, ask = self.under_way(key, **words)
-        self.answer(claim, ask, self.at, 0)
+        ask.apply(self.at, 0)
         return claim
 
     def taken(self, key="k", token=50, **words):
         """A grant that the user has, sure for 10 s."""
         claim, ask = self.under_way(key, **words)
-        self.answer(claim, ask, self.at, grant_of(token))
+        ask.apply(self.at, grant_of(token))
         assert self.step(claim) is None
         return claim
 
@@ -55,12 +55,12 @@ class Rig(State):
 
     def polling(self):
         """Sends a POLL. The result applies its reply."""
-        sent, [(_, apply)] = self.at, self.begin_poll().commands
+        sent, poll = self.at, self.begin_poll()
 
         def reply(*events, sure_ms=10_000, grants=None):
             numbered = [[self.seen + 1 + number, *event] for number, event in enumerate(events)]
             grants = len(self.grants) if grants is None else grants
-            apply(sent, ["sure-ms", sure_ms, "grants", grants, "events", numbered])
+            poll.apply(sent, ["sure-ms", sure_ms, "grants", grants, "events", numbered])
 
         return reply
 
@@ -70,10 +70,10 @@ class Rig(State):
     def send_due(self, *replies):
         """Sends what is due; gives each command its reply, the last one to the rest."""
         due = self.due()
-        for number, (_, apply) in enumerate(due):
+        for number, call in enumerate(due):
             if replies:
-                apply(self.at, replies[min(number, len(replies) - 1)])
-        return [" ".join(map(str, command)) for command, _ in due]
+                call.apply(self.at, replies[min(number, len(replies) - 1)])
+        return [" ".join(map(str, call.command)) for call in due]
 
 
 

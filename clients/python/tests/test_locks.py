@@ -4,7 +4,7 @@ import time
 
 import pytest
 import redis
-from redis_lock_client import LockBusy, LockLost, LockMisuse, Observer
+from redis_lock_client import LockBusy, LockLost, LockMisuse, LockRefused, Observer
 from servers import eventually, in_thread
 
 KEY = "lock:orders:42"
@@ -137,6 +137,17 @@ def test_another_kind_of_key(locks, server):
     server.redis.set(KEY, "1")
     with pytest.raises(LockMisuse, match="SET NX"):
         locks.lock(KEY, wait=1)
+
+
+def test_a_session_that_was_refused_is_asked_for_again(world, server):
+    server.redis.execute_command("ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-lock.session")
+    locks = world.locks(world.client(server.port, username="app", password="secret"))
+    for _ in range(2):
+        with pytest.raises(LockRefused, match="NOPERM"):
+            locks.lock(KEY, wait=5)
+    server.redis.execute_command("ACL", "SETUSER", "app", "+lock.session")
+    locks.lock(KEY, wait=5).release()
+    locks.close()
 
 
 def test_clients_of_the_other_kind_are_refused(world, server):

@@ -3,7 +3,7 @@
 import pytest
 from redis_lock_client import LockLost, LockMisuse, LockUnavailable
 from redis_lock_client.state import Task
-from redis_lock_client.state.grants import CHECK, EXTEND, RELEASE, Ask
+from redis_lock_client.state.grants import CHECK, EXTEND, RELEASE, Call
 from state_rig import NO_REPLY, NOT_SENT, grant_of, granted, lost
 
 
@@ -25,7 +25,7 @@ def test_a_task_continues_with_a_fresh_owner(s, what):  # †
     task = Task("o")
     if what == "gave up":
         claim = s.in_line(task=task)
-        s.cancel_answered(claim, s.give_up(claim), 0)
+        s.give_up(claim).apply(s.at, 0)
     else:
         claim = s.taken(task=task)
         if what == "loss":
@@ -67,8 +67,9 @@ def test_only_the_users_release_names_the_session(s):  # †
     s.begin(claim, RELEASE)
     assert claim.release_command() == ("LOCK.RELEASE", "held", "o", "HOLDS", 0, "SESSION", 7, "TOKEN", 50)
     waiting = s.in_line("waiting")
-    assert waiting.cancel_command() == ("LOCK.RELEASE", "waiting", "o", "ALL")
-    s.cancel_answered(waiting, s.give_up(waiting), NO_REPLY)
+    cancel = s.give_up(waiting)
+    assert cancel.command == ("LOCK.RELEASE", "waiting", "o", "ALL")
+    cancel.apply(s.at, NO_REPLY)
     s.poll(granted("stray", 60))
     assert s.send_due() == ["LOCK.RELEASE waiting o ALL", "LOCK.RELEASE stray o ALL TOKEN 60"]
 
@@ -78,7 +79,7 @@ def test_only_the_users_release_names_the_session(s):  # †
 def test_sure_is_from_the_sending(s):
     claim, ask = s.under_way()
     s.at = 103.0
-    s.answer(claim, ask, 100.5, grant_of(50))
+    ask.apply(100.5, grant_of(50))
     assert s.sure(claim) == 110.5
     reply = s.polling()
     s.at = 105.0
@@ -137,9 +138,9 @@ def test_a_grant_with_sure_0_is_polled_once_more(s):
 def test_a_loss_before_the_reply_that_names_the_grant(s):  # †
     claim, ask = s.under_way()
     s.poll(lost("k", 50), grants=0)
-    s.answer(claim, ask, 100.0, grant_of(50))
+    ask.apply(100.0, grant_of(50))
     assert claim.phase == "asked"
-    assert isinstance(s.step(claim), Ask)
+    assert isinstance(s.step(claim), Call)
 
 
 def test_a_loss_is_forgotten_when_the_calls_of_its_time_are_answered(s):

@@ -45,7 +45,7 @@ def test_after_a_refused_release_the_session_is_left(s):
     assert isinstance(s.answered(claim, RELEASE, s.at, Fault.reply("NOPERM x"), False), LockRefused)
     s.end_call(call)
     s.open_command = ("OPEN",)
-    assert s.plan().commands[0][0] == ("OPEN",) and s.session == 0
+    assert s.plan()[0].command == ("OPEN",) and s.session == 0
     s.opened(s.at, 8)
     assert s.send_due(grant_of(40)) == ["LOCK.RENEW other o SESSION 8 TOKEN 40"]
     assert other.session == 8
@@ -70,7 +70,7 @@ def test_moving_a_grant(s, reply, phase):
 def test_close_ends_waits_and_grants(s):
     claim, waiting = s.taken(), s.in_line("waiting")
     fixed = s.claim("fixed", wait=0, fixed=True)
-    s.answer(fixed, s.step(fixed), 100.0, grant_of(70))
+    s.step(fixed).apply(100.0, grant_of(70))
     sessions, grants = s.close()
     assert sessions == [7] and grants == [claim, fixed]
     assert [it.release_command()[3:5] for it in grants] == [("HOLDS", 0)] * 2
@@ -85,18 +85,20 @@ def test_a_fixed_lease_that_waited_leaves_the_session(s):
     claim = s.in_line(fixed=True, lease=3.0)
     s.poll(granted("k", 60))
     assert s.step(claim) is None and not claim.handed_over
+    s.end_call(s.begin(claim, LEAVE))
     s.poll(["taken", "k", "o", 60, 0])  # by this client
     assert s.answered(claim, LEAVE, 101.0, grant_of(60, 3000), False) is None
     s.poll(sure_ms=60_000, grants=0)
     assert claim.session == 0 and s.sure(claim) == 104.0
-    assert s.time(claim, None) and s.next_end == 104.0
+    s.time(claim, None)
+    assert s.next_end == 104.0
     s.at = 104.0
     assert s.ripe() == [] and claim.reason == "expired"
 
 
 def test_extending_a_fixed_lease_moves_its_end(s):
     claim = s.claim("k", wait=0, fixed=True, lease=3.0)
-    s.answer(claim, s.step(claim), 100.0, grant_of(50, 3000))
+    s.step(claim).apply(100.0, grant_of(50, 3000))
     assert s.step(claim) is None
     s.time(claim, None)
     call = s.begin(claim, EXTEND, 9.0)
@@ -108,7 +110,9 @@ def test_extending_a_fixed_lease_moves_its_end(s):
 
 def test_a_maximum_time(s):
     claim = s.taken()
-    assert s.time(claim, 4.0) and s.next_end == 104.0 and not s.time(s.taken("other", token=60), 5.0)
+    for timed, longest in ((claim, 4.0), (s.taken("other", token=60), 5.0)):
+        s.time(timed, longest)
+        assert s.next_end == 104.0
     s.at = 104.0
     release = "LOCK.RELEASE", "k", "o", "HOLDS", 0, "SESSION", 7, "TOKEN", 50
     assert s.ripe() == [claim] and claim.release_command() == release
@@ -160,7 +164,7 @@ def test_nothing_is_kept_of_a_grant_that_has_left(s):
 def test_adopting(s, reply, error):
     claim, ask = s.under_way(wait=0, adopts=50)
     assert ask.command == ("LOCK.RENEW", "k", "o", "PX", 10_000, "SESSION", 7, "TOKEN", 50)
-    s.answer(claim, ask, 100.0, reply)
+    ask.apply(100.0, reply)
     s.at = 101.0
     if error is None:
         assert s.step(claim) is None and s.remaining(claim) == 9.0 and claim.handed_over

@@ -3,7 +3,7 @@
 import pytest
 from redis_lock_client import LockBusy, LockDeadlock, LockMisuse, LockNotAlone, LockRefused, LockUnavailable
 from redis_lock_client.state import Fault
-from redis_lock_client.state.grants import CHECK, EXTEND, RELEASE, Ask
+from redis_lock_client.state.grants import CHECK, EXTEND, RELEASE, Call
 from state_rig import NO_REPLY, NOT_SENT, Rig, ended, grant_of, granted, lost
 
 
@@ -28,18 +28,18 @@ def test_a_place_in_an_earlier_session_is_no_place(s):
     claim, ask = s.under_way()
     s.ended()
     s.opened(s.at, 8)
-    s.answer(claim, ask, 100.0, 3)
-    assert claim.phase == "asked" and isinstance(s.step(claim), Ask)
+    ask.apply(100.0, 3)
+    assert claim.phase == "asked" and isinstance(s.step(claim), Call)
 
 
 def test_no_session(s):
     claim, ask = s.under_way()
-    s.answer(claim, ask, 100.0, Fault.reply("NOSESSION x"))
+    ask.apply(100.0, Fault.reply("NOSESSION x"))
     assert s.step(claim) > 0  # waits for the next one
     s.ended()
     assert s.step(claim) > 0
     s.opened(s.at, 8)
-    assert claim in s.changed and s.step(claim).session == 8
+    assert claim in s.changed and s.step(claim).command[7:9] == ("SESSION", 8)
 
 
 @pytest.mark.parametrize("reply, error", [
@@ -49,7 +49,7 @@ def test_no_session(s):
 ])
 def test_replies_that_end_a_wait(s, reply, error):
     claim, ask = s.under_way()
-    s.answer(claim, ask, 100.0, reply)
+    ask.apply(100.0, reply)
     with pytest.raises(error, match="^k: "):
         s.step(claim)
     assert s.give_up(claim) is None and s.is_idle
@@ -61,7 +61,7 @@ def test_ends_of_a_wait(s, why, error):
     claim = s.in_line()
     s.poll(ended("k", why), grants=0)
     if error is None:
-        assert isinstance(s.step(claim), Ask)
+        assert isinstance(s.step(claim), Call)
     else:
         with pytest.raises(error):
             s.step(claim)
@@ -72,21 +72,21 @@ def test_the_end_of_a_place_may_come_before_its_reply(s):
     claim, ask = s.under_way()
     s.at = 101.0
     s.poll(ended("k", "MOVED 1 x:1"), grants=0)
-    s.answer(claim, ask, 100.0, 0)
+    ask.apply(100.0, 0)
     s.at = 102.0
     again = s.step(claim)
-    assert isinstance(again, Ask)
-    s.answer(claim, again, 102.0, 0)
+    assert isinstance(again, Call)
+    again.apply(102.0, 0)
     assert isinstance(s.step(claim), float)
 
 
 def test_a_wait_that_is_over(s):
     claim, ask = s.under_way()
-    s.cancel_answered(claim, s.give_up(claim), 0)
+    s.give_up(claim).apply(s.at, 0)
     assert s.send_due() == []
-    s.answer(claim, ask, 100.0, 3)  # a place: the cancel came before
+    ask.apply(100.0, 3)  # a place: the cancel came before
     assert s.send_due(Fault.reply("NOTHELD x")) == ["LOCK.RELEASE k o ALL"]
-    s.answer(claim, ask, 100.0, grant_of(60))
+    ask.apply(100.0, grant_of(60))
     assert s.send_due() == ["LOCK.RELEASE k o ALL TOKEN 60"]
 
 
@@ -99,7 +99,7 @@ def test_a_late_grant_is_left_to_a_call_under_way(s):
 
 def test_of_two_tokens_the_higher_one_counts_until_the_user_has_the_grant(s):
     claim, ask = s.under_way()
-    s.answer(claim, ask, 100.0, grant_of(60))
+    ask.apply(100.0, grant_of(60))
     s.poll(granted("k", 50))
     s.poll(granted("k", 70))
     assert s.step(claim) is None and claim.token == 70
@@ -114,9 +114,9 @@ def test_time_limits(s):
         s.at = 100.0
         ask = s.step(claim)
         assert ask.limit == limit
-        s.answer(claim, ask, 100.0, NOT_SENT)
+        ask.apply(100.0, NOT_SENT)
         s.at = 99.9 + asking
-        s.answer(claim, s.step(claim), 100.0, NOT_SENT)
+        s.step(claim).apply(100.0, NOT_SENT)
         s.at = 100.0 + asking
         with pytest.raises(LockUnavailable, match="server"):
             s.step(claim)
@@ -127,6 +127,16 @@ def test_time_limits(s):
     s.at = 104.0  # the server should have ended it
     with pytest.raises(LockBusy):
         s.step(waiting)
+
+
+def test_a_failed_try_is_repeated_at_once_and_then_after_a_pause(s):
+    claim, ask = s.under_way(wait=60)
+    ask.apply(s.at, NOT_SENT)
+    s.step(claim).apply(s.at, NOT_SENT)
+    assert 0 < s.step(claim) <= 0.05
+    s.ended()
+    s.opened(s.at, 8)
+    assert isinstance(s.step(claim), Call)  # another session
 
 
 def test_a_server_that_refuses_a_session_ends_waits(s):
@@ -225,4 +235,4 @@ def test_a_wait_that_moved_to_another_node():
     claim = old.in_line()
     old.relocate(claim)
     old.move(claim, new)
-    assert not old.waits and new.step(claim).session == 9
+    assert not old.waits and new.step(claim).command[7:9] == ("SESSION", 9)

@@ -59,7 +59,7 @@ def test_exceptions_at_any_moment_leave_nothing_behind(locks, server):
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Interrupted))
         thread.join(10)
         assert not thread.is_alive() and (not outcome or isinstance(outcome[0], Interrupted)), outcome
-        for node in locks._common.nodes.values():  # interrupted between the grant and its release
+        for node in locks._nodes.values():  # interrupted between the grant and its release
             for claim in list(node.state.grants.values()):
                 claim.caller.release()
             assert not node.state.waits
@@ -84,7 +84,7 @@ def test_a_cancel_without_a_reply_is_sent_again_without_a_session(proxy):
         proxy.order("swallow")
         with pytest.raises(LockUnavailable):
             locks.lock(KEY, wait=0, lease=60)
-        (node,) = locks._common.nodes.values()
+        (node,) = locks._nodes.values()
         assert node.state.unfinished
         proxy.order("speak")
         eventually(lambda: not node.state.unfinished, "the cancel to be answered", 8)

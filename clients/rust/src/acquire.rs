@@ -66,11 +66,11 @@ async fn begin(lock: &Lock, given_up: CancellationToken) -> Result<Arc<Hold>, Er
     if terms.limit == Some(0) {
         return Err(Error::misuse("a semaphore has at least one permit"));
     }
-    let to = core.route(&terms.key, None, core.options.reply).await?;
-    let mut claim = Claim::new(terms.clone(), given_up, to);
+    let node = core.servers.find(&terms.key, core.options.reply).await?;
+    let mut claim = Claim::new(terms.clone(), given_up, node);
     claim.task = lock.task.as_ref().map(|task| Arc::clone(&task.owner));
     core.with(|state| {
-        core.start(state, to.node);
+        core.start(state, node);
         let id = state.ask(claim)?;
         Ok(Arc::new(Hold {
             locks: lock.locks.clone(),
@@ -86,22 +86,23 @@ impl Hold {
     /// Asks until there is a grant or an error. The loop brings the events of a place in line.
     async fn ask(&self) -> Result<(), Error> {
         let (core, id, given_up) = (self.core(), self.id, &self.caller.given_up);
-        let mut pauses = Pauses::default();
+        let (mut pauses, mut is_asking) = (Pauses::default(), false);
         while !given_up.is_cancelled() {
             let rest = match core.with(|state| state.next_step(id))? {
                 Step::Done => return Ok(()),
                 Step::Rest(rest) => rest,
-                Step::Send(command, to, session, limit) => {
-                    let reply = core.send(to, limit, &command).await;
+                Step::Send(command, node, session, limit) => {
+                    let reply = core.send((node, is_asking), limit, &command).await;
                     core.with(|state| state.answered(id, &self.name, session, &reply));
                     if !reply.fault().is_some_and(Error::is_passing) {
                         continue;
                     }
                     let to = core.route(&self.name.key, Some(&reply), limit).await;
                     core.with(|state| {
-                        if let Ok(to) = to {
-                            core.start(state, to.node);
-                            state.ask_at(id, to);
+                        if let Ok((node, by_ask)) = to {
+                            is_asking = by_ask;
+                            core.start(state, node);
+                            state.ask_at(id, node);
                         }
                         state.pause(id, pauses.next())
                     })
@@ -113,9 +114,7 @@ impl Hold {
                 () = given_up.cancelled() => {}
             }
         }
-        Err(Error::new(
-            ErrorKind::Unavailable,
-            "its caller has stopped waiting for the lock",
-        ))
+        let why = "its caller has stopped waiting for the lock";
+        Err(Error::new(ErrorKind::Unavailable, why))
     }
 }

@@ -3,13 +3,14 @@
 use crate::background::{background, sleep};
 use crate::builder::Builder;
 use crate::error::Error;
+use crate::mutex::lock;
 use crate::observer::Observer;
 use crate::pauses::Pauses;
-use crate::server::Servers;
-use crate::state::{Id, Node, Reply, State, Target, Time};
+use crate::server::{Route, Servers};
+use crate::state::{Id, Node, Reply, State, Time};
 use redis::Cmd;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,7 +21,7 @@ pub(crate) struct Core {
     pub(crate) options: Builder,
     pub(crate) servers: Servers,
     pub(crate) loops: TaskTracker,
-    /// Ends the loops, POLLs and pauses included.
+    /// Ends the loops, their POLLs and pauses.
     pub(crate) closing: CancellationToken,
     state: Mutex<State>,
 }
@@ -51,7 +52,7 @@ impl Core {
 
     /// Reads or changes the state at this time, and then notifies the callers of what has changed.
     pub(crate) fn with<T>(self: &Arc<Self>, change: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.at = now().max(state.at + Duration::from_nanos(1));
         let result = change(&mut state);
         let changed = std::mem::take(&mut state.changed).into_iter();
@@ -94,7 +95,7 @@ impl Core {
         key: &[u8],
         last: Option<&Reply>,
         limit: Duration,
-    ) -> Result<Target, Error> {
+    ) -> Result<Route, Error> {
         if let Some((last, fault)) = last.and_then(|last| Some((last, last.fault()?))) {
             if fault.is_broken() {
                 self.servers.refresh(); // another node may have taken over
@@ -103,7 +104,8 @@ impl Core {
                 return Ok(to);
             }
         }
-        self.servers.find(key, limit).await.map(Target::of)
+        let found = self.servers.find(key, limit).await;
+        found.map(|node| (node, false))
     }
 
     /// Sends a command about a key until it is answered, for this time; with a node it stays there.
@@ -119,7 +121,7 @@ impl Core {
         let (mut pauses, mut was_open, mut last) = (Pauses::default(), false, None);
         loop {
             let routed = match node {
-                Some(node) => Ok(Target::of(node)),
+                Some(node) => Ok((node, false)),
                 None => self.route(key, last.as_ref(), left()).await,
             };
             let mut reply = match routed {
@@ -128,10 +130,8 @@ impl Core {
             };
             reply.was_open = was_open;
             let pause = pauses.next();
-            let is_passing = |fault: &&Error| {
-                let is_final = node.is_some() && fault.is("NOSESSION");
-                fault.is_passing() && !is_final && pause < left()
-            };
+            let is_passing =
+                |fault: &&Error| fault.is_passing() && !fault.is("NOSESSION") && pause < left();
             let Some(fault) = reply.fault().filter(is_passing) else {
                 return reply;
             };
@@ -142,11 +142,12 @@ impl Core {
     }
 
     /// Sends a command once.
-    pub(crate) async fn send(&self, to: Target, left: Duration, command: &Cmd) -> Reply {
+    pub(crate) async fn send(&self, to: Route, left: Duration, command: &Cmd) -> Reply {
         let (limit, sent) = (self.options.reply.min(left), now());
-        let server = self.servers.server(to.node);
-        let value = server.call(limit, to.is_asking, command).await;
-        Reply::new(value, to.node, sent)
+        let (node, is_asking) = to;
+        let server = self.servers.server(node);
+        let value = server.call(limit, is_asking, command).await;
+        Reply::new(value, node, sent)
     }
 
     /// Asks for a grant where its key is now: a node of the cluster has deleted or redirected it.

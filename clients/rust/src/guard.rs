@@ -8,6 +8,7 @@ use crate::state::Claim;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// A hold of a lock, until its release or its loss.
@@ -173,16 +174,12 @@ impl Guard {
         self.is_open = false;
         run(Arc::clone(&self.hold).release()).await
     }
-}
 
-impl Guard {
-    /// Gives back a grant that the user does not have.
-    pub(crate) async fn give_up(mut self) {
+    /// Gives back a grant that the user does not have, in the background.
+    pub(crate) fn give_up(mut self) -> JoinHandle<()> {
         self.is_open = false;
         let hold = Arc::clone(&self.hold);
-        let _ = background()
-            .spawn(async move { hold.give_up().await })
-            .await;
+        background().spawn(async move { hold.give_up().await })
     }
 }
 

@@ -75,6 +75,7 @@ mod guard;
 mod hold;
 mod lock;
 mod locks;
+mod mutex;
 mod observer;
 #[cfg(feature = "opentelemetry")]
 pub mod otel;

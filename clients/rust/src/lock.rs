@@ -10,6 +10,7 @@ use crate::state::Terms;
 use crate::task::Task;
 use std::convert::Infallible;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -113,20 +114,13 @@ impl Lock {
     /// Every [`ErrorKind`].
     pub async fn acquire_unless(&self, stop: impl Future) -> Result<Option<Guard>, Error> {
         let given_up = CancellationToken::new();
-        let stopping = async {
-            stop.await;
-            given_up.cancel();
-            std::future::pending().await
-        };
-        let acquired = tokio::select! {
+        let mut acquiring = pin!(self.acquire_until(given_up.clone()));
+        tokio::select! {
             biased;
-            acquired = self.acquire_until(given_up.clone()) => acquired,
-            never = stopping => never,
-        };
-        match acquired {
-            Err(_) if given_up.is_cancelled() => Ok(None),
-            acquired => acquired.map(Some),
+            acquired = &mut acquiring => return acquired.map(Some),
+            _ = stop => given_up.cancel(),
         }
+        Ok(acquiring.await.ok())
     }
 
     /// Acquires the lock unless it is given up.

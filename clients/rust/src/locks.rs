@@ -6,7 +6,7 @@ use crate::core::{Core, now};
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::server::Servers;
-use crate::state::command;
+use crate::state::{State, command};
 use crate::task::Task;
 use futures_util::future::join_all;
 use redis::{Client, IntoConnectionInfo};
@@ -91,7 +91,11 @@ impl Locks {
     /// One owner for several locks: see [`Task`].
     #[must_use]
     pub fn task(&self) -> Task {
-        Task::new(self.clone())
+        Task {
+            locks: self.clone(),
+            owner: Arc::default(),
+            held: Arc::default(),
+        }
     }
 
     /// Ends all waits and releases all locks. Call it when the work under the locks has stopped, at `SIGTERM` for
@@ -107,39 +111,31 @@ impl Locks {
 }
 
 async fn close(core: &Arc<Core>) -> Result<(), Error> {
-    let limit = 2 * core.options.reply;
-    let end = now() + limit;
-    let open = core.with(|state| {
-        let mut sessions = Vec::new();
-        for (place, node) in state.nodes.iter().enumerate() {
-            node.needed.notify_one(); // ends its pause
-            sessions.extend(node.sessions().map(|session| (place, session)));
-        }
-        (!state.is_closed).then(|| (sessions, state.close()))
-    });
-    let Some((sessions, grants)) = open else {
+    let reply = core.options.reply;
+    let end = now() + 2 * reply;
+    let left = || end.saturating_sub(now());
+    if core.closing.is_cancelled() {
         return Ok(());
-    };
+    }
+    let grants = core.with(State::close);
+    core.closing.cancel();
+    core.loops.close();
+    let _ = timeout(reply, core.loops.wait()).await; // an OPEN may be under way
+    let sessions = core.with(|state| state.sessions());
     let closing = sessions.into_iter().map(async |(node, session)| {
         let close = command!["LOCK.SESSION", "CLOSE", session];
-        let reply = core.call(b"", Some(node), limit, &close).await;
+        let reply = core.call(b"", Some(node), left(), &close).await;
         reply.fault().is_none().then_some(session)
     });
     let closed: HashSet<_> = join_all(closing).await.into_iter().flatten().collect();
-    let left = grants
-        .into_iter()
-        .filter(|(_, session, _)| !closed.contains(session));
-    let releasing = left.map(async |(name, _, release)| {
-        let left = end.saturating_sub(now());
-        let reply = core.call(&name.key, None, left, &release).await;
+    let is_left = |(_, session, _): &(_, u64, _)| !closed.contains(session);
+    let grants = grants.into_iter().filter(is_left);
+    let releasing = grants.map(async |(name, _, release)| {
+        let reply = core.call(&name.key, None, left(), &release).await;
         let fault = reply.value.err().filter(|fault| !fault.is_gone())?;
         Some(fault.of("close", &name.key))
     });
     let failures = join_all(releasing).await;
-    core.loops.close();
-    let _ = timeout(end.saturating_sub(now()), core.loops.wait()).await; // a CLOSE has answered their POLLs
-    core.closing.cancel();
-    core.loops.wait().await;
     core.servers.close();
     failures.into_iter().flatten().next().map_or(Ok(()), Err)
 }

@@ -107,10 +107,10 @@ impl Metrics {
         self.attributes.as_ref().map_or(Vec::new(), |of| of(key))
     }
 
-    fn with(&self, key: &[u8], outcome: &'static str) -> Vec<KeyValue> {
-        let mut all = self.of(key);
-        all.push(KeyValue::new("outcome", outcome));
-        all
+    fn record(&self, to: &Histogram<f64>, key: &[u8], took: Duration, outcome: &'static str) {
+        let mut attributes = self.of(key);
+        attributes.push(KeyValue::new("outcome", outcome));
+        to.record(took.as_secs_f64(), &attributes);
     }
 }
 
@@ -120,18 +120,15 @@ fn outcome(error: Option<&Error>) -> &'static str {
 
 impl Observer for Metrics {
     fn acquired(&self, key: &[u8], took: Duration, error: Option<&Error>) {
-        let attributes = self.with(key, outcome(error));
-        self.acquires.record(took.as_secs_f64(), &attributes);
+        self.record(&self.acquires, key, took, outcome(error));
     }
 
     fn cancelled(&self, key: &[u8], took: Duration) {
-        let attributes = self.with(key, "cancelled");
-        self.acquires.record(took.as_secs_f64(), &attributes);
+        self.record(&self.acquires, key, took, "cancelled");
     }
 
     fn released(&self, key: &[u8], held: Duration, error: Option<&Error>) {
-        let attributes = self.with(key, outcome(error));
-        self.held.record(held.as_secs_f64(), &attributes);
+        self.record(&self.held, key, held, outcome(error));
     }
 
     fn lost(&self, error: &Error) {

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 /// Polls until the client is closed, or the node has left the cluster.
 pub(crate) async fn run(core: Arc<Core>, node: usize) {
-    let polling = poll(&core, node);
-    core.closing.run_until_cancelled(polling).await;
+    poll(&core, node).await;
     core.with(|state| observe(&core, state, node, None));
 }
 
@@ -21,25 +20,20 @@ async fn poll(core: &Arc<Core>, node: usize) {
     let server = core.servers.server(node);
     let mut link = Link::default();
     let (mut pauses, mut was_unknown) = (Pauses::default(), false);
-    loop {
+    while !core.closing.is_cancelled() {
         let began = now();
         let fault = round(core, node, &server, &link).await.err();
         let is_unknown = fault.as_ref().is_some_and(|fault| fault.is("NOSESSION"));
         let broken = fault.as_ref().filter(|_| !is_unknown);
-        let (is_closed, is_unsure) = core.with(|state| {
+        let is_unsure = core.with(|state| {
             if let Some(fault) = broken {
                 state.failed(node, began, fault);
             } else if is_unknown {
                 state.nodes[node].session = 0;
             }
-            if !state.is_closed {
-                observe(core, state, node, broken);
-            }
-            (state.is_closed, state.is_unsure(node))
+            observe(core, state, node, broken);
+            state.is_unsure(node)
         });
-        if is_closed {
-            return;
-        }
         if fault.is_none() || is_unknown && !was_unknown {
             (pauses, was_unknown) = (Pauses::default(), is_unknown);
             continue;
@@ -64,8 +58,12 @@ async fn poll(core: &Arc<Core>, node: usize) {
 async fn rest(core: &Arc<Core>, node: usize, pause: Duration) {
     const LEAST: Duration = Duration::from_millis(50);
     let needed = core.with(|state| Arc::clone(&state.nodes[node].needed));
-    sleep(pause.min(LEAST)).await;
-    let _ = timeout(pause.saturating_sub(LEAST), needed.notified()).await;
+    let needed = async {
+        sleep(LEAST).await;
+        needed.notified().await;
+    };
+    let resting = timeout(pause, needed);
+    let _ = core.closing.run_until_cancelled(resting).await;
 }
 
 /// Opens a session if there is none, then sends what is due, and then a POLL.
@@ -78,25 +76,18 @@ async fn round(core: &Arc<Core>, node: usize, server: &Server, link: &Link) -> R
     if session == 0 {
         let (timeout, service) = (millis(core.options.silence), &core.options.service);
         let open = command!["LOCK.SESSION", "OPEN", "TIMEOUT", timeout, "NAME", service];
-        session = number(&server.ask(link, limit, &open).await?);
+        session = number(&server.ask(link, limit, open).await?);
         if session == 0 {
             let why = "OPEN returned no session id";
             return Err(Error::unsent(&server.address, why));
         }
-        let is_closed = core.with(|state| {
-            state.opened(node, session);
-            state.is_closed
-        });
-        if is_closed {
-            let close = command!["LOCK.SESSION", "CLOSE", session];
-            return server.ask(link, limit, &close).await.map(|_| ());
-        }
+        core.with(|state| state.opened(node, session));
     }
     let (sent, due) = core.with(|state| (state.at, state.due(node)));
     if !due.is_empty() {
         let (commands, applies): (Vec<_>, Vec<_>) = due.into_iter().unzip();
         let many = u32::try_from(1 + commands.len() / 500).unwrap_or(u32::MAX); // so that each reply has its time
-        let answers = server.send(link, limit * many, &commands).await;
+        let answers = server.send(link, limit * many, commands).await;
         let (broken, misplaced) = core.with(|state| {
             let mut broken = None;
             for (apply, answer) in applies.into_iter().zip(answers) {
@@ -115,12 +106,15 @@ async fn round(core: &Arc<Core>, node: usize, server: &Server, link: &Link) -> R
     }
     let (sent, block) = core.with(|state| (state.at, state.block(node)));
     let poll = command!["LOCK.SESSION", "POLL", session, "BLOCK", millis(block)];
-    let answer = server.ask(link, limit + block, &poll).await?;
-    core.with(|state| {
-        if state.nodes[node].session == session {
-            state.polled(node, sent, &answer);
-        }
-    });
+    let polling = server.ask(link, limit + block, poll);
+    if let Some(answer) = core.closing.run_until_cancelled(polling).await {
+        let answer = answer?;
+        core.with(|state| {
+            if state.nodes[node].session == session {
+                state.polled(node, sent, &answer);
+            }
+        });
+    }
     Ok(())
 }
 
@@ -133,21 +127,23 @@ async fn relocate(core: &Arc<Core>, node: usize) {
         claims.map(key).collect::<Vec<_>>()
     });
     for (id, key) in keys {
-        match core.servers.find(&key, core.options.reply).await {
-            Ok(to) if to != node => core.with(|state| {
+        let Ok(to) = core.servers.find(&key, core.options.reply).await else {
+            return;
+        };
+        if to != node {
+            core.with(|state| {
                 core.start(state, to);
                 state.relocate(id, node, to);
-            }),
-            Ok(_) => {}
-            Err(_) => return,
+            });
         }
     }
 }
 
-/// Reports that the connection has broken or is back.
+/// Notes the outcome of a try, and reports that the connection has broken or is back.
 fn observe(core: &Core, state: &mut State, node: usize, fault: Option<&Error>) {
     let it = &mut state.nodes[node];
-    if std::mem::replace(&mut it.is_down, fault.is_some()) != fault.is_some() {
+    let before = std::mem::replace(&mut it.fault, fault.cloned());
+    if before.is_some() != fault.is_some() {
         let server = it.address.clone();
         let cause = fault.map(|fault| fault.cause().to_owned());
         crate::core::observe(core.options.observer.as_ref(), move |observer| {

@@ -32,26 +32,27 @@ pub async fn acquire(locks: &[Lock], wait: Option<Duration>) -> Result<Vec<Guard
     let begun = Instant::now();
     let mut order: Vec<usize> = (0..locks.len()).collect();
     order.sort_by_key(|place| locks[*place].key());
-    let mut taken = BTreeMap::new();
+    let (mut taken, mut failure) = (BTreeMap::new(), None);
     for place in order {
         let mut lock = locks[place].clone();
         if let Some(wait) = wait {
             lock = lock.wait(wait.saturating_sub(begun.elapsed()));
         }
         match lock.acquire().await {
-            Ok(guard) => taken.insert(place, guard),
+            Ok(guard) => drop(taken.insert(place, guard)),
             Err(error) => {
-                let _ = release(taken.into_values().collect()).await; // that error counts
-                return Err(error);
+                failure = Some(error);
+                break;
             }
-        };
+        }
     }
     let guards: Vec<Guard> = taken.into_values().collect();
-    if let Some(loss) = guards.iter().find_map(Guard::loss) {
-        let _ = release(guards).await; // the loss counts
-        return Err(loss);
-    }
-    Ok(guards)
+    let failure = failure.or_else(|| guards.iter().find_map(Guard::loss));
+    let Some(failure) = failure else {
+        return Ok(guards);
+    };
+    let _ = release(guards).await; // the first failure counts
+    Err(failure)
 }
 
 /// Releases them, the last one first, each of them whatever comes of the others. When a server gives no answer in time,

@@ -3,11 +3,12 @@
 use crate::hold::Hold;
 use crate::lock::Lock;
 use crate::locks::Locks;
+use crate::mutex::lock;
 use crate::state::TaskOwner;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
-type Held = HashMap<Arc<[u8]>, Weak<Hold>>;
+pub(crate) type Held = HashMap<Arc<[u8]>, Weak<Hold>>;
 
 /// One owner for all locks of one piece of work. It enters a lock again that it holds, and the server finds a deadlock
 /// among tasks. Pass it along with the work; never share it between two.
@@ -27,20 +28,12 @@ type Held = HashMap<Arc<[u8]>, Weak<Hold>>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Task {
-    locks: Locks,
+    pub(crate) locks: Locks,
     pub(crate) owner: Arc<TaskOwner>,
-    held: Arc<Mutex<Held>>,
+    pub(crate) held: Arc<Mutex<Held>>,
 }
 
 impl Task {
-    pub(crate) fn new(locks: Locks) -> Self {
-        Self {
-            locks,
-            owner: Arc::default(),
-            held: Arc::default(),
-        }
-    }
-
     /// As [`Locks::lock`]. If the task holds the lock already, an acquire adds a hold, which has a guard of its own.
     pub fn lock(&self, key: impl AsRef<[u8]>) -> Lock {
         Lock::new(&self.locks, Some(self), key.as_ref(), Some(1))
@@ -58,17 +51,13 @@ impl Task {
 
     /// The hold of the task on a key, if it stands.
     pub(crate) fn held(&self, key: &[u8]) -> Option<Arc<Hold>> {
-        let hold = self.holds().get(key).and_then(Weak::upgrade)?;
+        let hold = lock(&self.held).get(key).and_then(Weak::upgrade)?;
         hold.stands().then_some(hold)
     }
 
     pub(crate) fn remember(&self, hold: &Arc<Hold>) {
-        let mut holds = self.holds();
+        let mut holds = lock(&self.held);
         holds.retain(|_, hold| hold.strong_count() > 0);
         holds.insert(Arc::clone(&hold.name.key), Arc::downgrade(hold));
-    }
-
-    fn holds(&self) -> std::sync::MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

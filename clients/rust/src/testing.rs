@@ -17,12 +17,13 @@
 
 use crate::Error;
 use crate::background::timeout;
+use crate::mutex::lock;
 use crate::server::{Server, Servers, Source};
 use crate::state::{Answer, Name};
 use crate::{Builder, Locks};
 use redis::{Arg, Cmd, Value};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 
@@ -88,7 +89,7 @@ impl StandIn {
     /// It returns false if nobody holds the lock. The key includes the client's prefix.
     pub fn lose(&self, key: impl AsRef<[u8]>) -> bool {
         let is_lost = |call: &Call| call.name.key[..] == *key.as_ref() && call.token > 0;
-        let is_any = self.known().end(Some("deleted"), is_lost) > 0;
+        let is_any = lock(&self.known).end(Some("deleted"), is_lost) > 0;
         self.news.notify_waiters();
         is_any
     }
@@ -108,32 +109,26 @@ impl StandIn {
     /// ```
     #[must_use]
     pub fn count(&self, key: impl AsRef<[u8]>) -> (usize, usize) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         known.expire();
-        let of_key = known
-            .calls
-            .iter()
-            .filter(|call| call.name.key[..] == *key.as_ref());
+        let is_of_key = |call: &&Call| call.name.key[..] == *key.as_ref();
+        let of_key = known.calls.iter().filter(is_of_key);
         let (holders, waiters): (Vec<_>, Vec<_>) = of_key.partition(|call| call.token > 0);
         (holders.len(), waiters.len())
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) async fn answer(&self, command: &Cmd) -> Answer {
         let words: Vec<String> = command.args_iter().map(|word| text(&word)).collect();
         if words[0] != "LOCK.SESSION" {
-            let reply = self.known().answer(&words);
+            let reply = lock(&self.known).answer(&words);
             self.news.notify_waiters();
             return reply;
         }
         let session = words[2].parse().unwrap_or_default();
         match &*words[1] {
-            "OPEN" => Ok(number(self.known().open())),
+            "OPEN" => Ok(number(lock(&self.known).open())),
             "CLOSE" => {
-                let mut known = self.known();
+                let mut known = lock(&self.known);
                 known.sessions.remove(&session);
                 known.end(None, |call| call.session == session);
                 self.news.notify_waiters();
@@ -150,10 +145,10 @@ impl StandIn {
         loop {
             let news = self.news.notified();
             let next = {
-                let mut known = self.known();
+                let mut known = lock(&self.known);
                 known.expire();
                 let Some(events) = known.sessions.get_mut(&session) else {
-                    return Err(Error::reply("stand-in", "NOSESSION it has ended"));
+                    return fails("NOSESSION it has ended");
                 };
                 if !events.is_empty() || Instant::now() >= end {
                     let events = Value::Array(std::mem::take(events));
@@ -200,11 +195,7 @@ impl Known {
 
     /// Ends all calls that are over, and returns how many. The end of a grant is a loss if there is a reason.
     fn end(&mut self, reason: Option<&str>, is_over: impl Fn(&Call) -> bool) -> usize {
-        let (over, rest) = std::mem::take(&mut self.calls)
-            .into_iter()
-            .partition(is_over);
-        self.calls = rest;
-        let over: Vec<Call> = over;
+        let over: Vec<Call> = self.calls.extract_if(.., |call| is_over(call)).collect();
         for call in &over {
             match reason {
                 _ if call.token == 0 => self.notify(call, "ended", vec![word("timeout")]),
@@ -264,12 +255,9 @@ impl Known {
         let name = Name { key, owner };
         let session = option("SESSION");
         if session.is_some_and(|session| session > 0 && !self.sessions.contains_key(&session)) {
-            return Err(Error::reply("stand-in", "NOSESSION it has ended"));
+            return fails("NOSESSION it has ended");
         }
-        let nothing = Err(Error::reply(
-            "stand-in",
-            "NOTHELD the stand-in has no such grant",
-        ));
+        let nothing = fails("NOTHELD the stand-in has no such grant");
         let place = self.place(&name);
         let token = place.map_or(0, |place| self.calls[place].token);
         if option("TOKEN").is_some_and(|wanted| wanted != token) {
@@ -353,6 +341,10 @@ fn options(words: &[String]) -> HashMap<&str, u64> {
     options
         .map(|(place, word)| (word.as_str(), next(place).unwrap_or_default()))
         .collect()
+}
+
+fn fails(text: &str) -> Answer {
+    Err(Error::reply("stand-in", text))
 }
 
 fn after(millis: u64) -> Instant {

@@ -1,13 +1,13 @@
-//! The change that a call makes to a lock. The rules create it, and the same code applies it on a primary and on replicas.
+//! The change that a call makes to a lock. The rules create it, and the same code applies it on primaries and replicas.
 
 use super::{Deadline, Holder, HolderSet, Limit, Token};
 
 /// The change that a call makes to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockChange<'a> {
-    /// Nothing: the key is not written.
+    /// Nothing changes, so the key is not written.
     Keep,
-    /// The lock becomes exclusive with this holder, whatever it was.
+    /// The lock becomes exclusive with this holder, whatever its state was.
     Exclusive(Holder<'a>),
     /// The holders of a shared lock change, or a lock becomes shared.
     Shared(SharedChange<'a>),
@@ -18,24 +18,26 @@ pub enum LockChange<'a> {
 /// A change of the holders of a shared lock, and the state that it leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedChange<'a> {
-    /// An expiry set by hand, in milliseconds: before the step, no lease ends later than this.
+    /// An expiry that an administrator has set, in milliseconds. Before the step, each lease is shortened to end no
+    /// later than this.
     pub cap: Option<u64>,
     /// The change.
     pub step: SharedStep<'a>,
-    /// The number of holders afterwards.
+    /// The number of holders after the change.
     pub count: u32,
-    /// The latest end of a lease afterwards, in milliseconds: the expiry of the key.
+    /// The latest end of a lease after the change, in milliseconds, which is the expiry of the key.
     pub latest_end: u64,
-    /// The lock is being written whole. The key gets no expiry yet, because the server writes it after the holders.
+    /// True while all holders of a lock are rewritten. The key then gets no expiry, because the server writes the
+    /// expiry after the holders.
     pub whole: bool,
 }
 
 /// The change of one holder, or the end of some leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedStep<'a> {
-    /// This holder is the only one, whatever the lock was.
+    /// This holder becomes the only one, whatever the state of the lock was.
     Only(Holder<'a>),
-    /// This holder joins, or replaces the one with its token.
+    /// This holder joins, or replaces the holder with the same token.
     Put(Holder<'a>),
     /// The holder with this token leaves.
     Remove(Token),
@@ -43,7 +45,7 @@ pub enum SharedStep<'a> {
     RemoveEnded(u64),
 }
 
-/// The lock is not the one that the change was made for.
+/// The change does not fit the lock, because it was made for another state of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch;
 
@@ -61,7 +63,7 @@ impl<'a> LockChange<'a> {
         }
     }
 
-    /// The token in the change, which counts as seen where the change is applied.
+    /// The token in the change. A server that applies the change must record it in its token clock.
     #[must_use]
     pub fn token(&self) -> Option<Token> {
         match self {
@@ -73,7 +75,7 @@ impl<'a> LockChange<'a> {
         }
     }
 
-    /// True when the holder with this token leaves and others stay.
+    /// Returns true if the holder with this token leaves and others stay.
     #[must_use]
     pub fn removes(&self, token: Token) -> bool {
         matches!(self, Self::Shared(SharedChange { step: SharedStep::Remove(removed), .. }) if *removed == token)
@@ -81,7 +83,7 @@ impl<'a> LockChange<'a> {
 }
 
 impl SharedChange<'_> {
-    /// The change that makes a lock with this holder.
+    /// The change that makes this holder the only one.
     #[must_use]
     pub const fn only(holder: Holder<'_>) -> SharedChange<'_> {
         SharedChange {
@@ -93,7 +95,7 @@ impl SharedChange<'_> {
         }
     }
 
-    /// The expiry of the key afterwards.
+    /// The expiry of the key after the change.
     #[must_use]
     pub const fn expiry(&self) -> Deadline {
         if self.whole {
@@ -103,13 +105,13 @@ impl SharedChange<'_> {
         }
     }
 
-    /// Applies the change to the holders of a lock, if it is shared. Returns the holders where they are a new set.
-    /// The change may be applied to its own outcome again.
+    /// Applies the change to the holders of a lock; `None` if the lock is not shared. Returns the holders if they are a
+    /// new set. Applying a change twice has the same effect as applying it once.
     ///
     /// # Errors
     ///
-    /// [`Mismatch`] when the outcome is not the one that the change was made for. The holders must not be used
-    /// afterwards.
+    /// [`Mismatch`] if the outcome is not the expected one. The holders are then in an undefined state and must not be
+    /// used.
     pub fn apply(&self, set: Option<&mut HolderSet>) -> Result<Option<HolderSet>, Mismatch> {
         if let SharedStep::Only(holder) = &self.step {
             let new = HolderSet::one(holder);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Lease, Token};
 
-/// The name of a holder: any 1 to 256 bytes.
+/// The name of a holder: 1 to 256 arbitrary bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner<'a>(&'a [u8]);
 
@@ -88,6 +88,6 @@ pub struct Grant {
     pub token: Token,
     /// The hold count.
     pub holds: Holds,
-    /// The remembered lease: a renewal that names no lease uses it.
+    /// The remembered lease, which a renewal without a lease uses.
     pub lease: Lease,
 }

@@ -9,7 +9,7 @@
 //!   yes: lease-ms 5 bytes, holds 4 bytes
 //! owner, the rest
 //! ```
-//! A holder of a shared lock has its own end and limit before the record: end 8 bytes, limit 4 bytes.
+//! For a holder of a shared lock, its end (8 bytes) and limit (4 bytes) come before the record.
 //! Numbers are little-endian.
 
 use super::{Deadline, Grant, Holds, Lease, Limit, Owner, Token};
@@ -27,13 +27,13 @@ pub(crate) const MAX_SHARED: usize = 8 + 4 + MAX_RECORD;
 /// One holder of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder<'a> {
-    /// Its name.
+    /// The owner.
     pub owner: Owner<'a>,
-    /// Its grant.
+    /// The grant.
     pub grant: Grant,
     /// How many holders the grant allows, this one included.
     pub limit: Limit,
-    /// When its lease ends. It still holds the lock at that time.
+    /// When the lease ends. At exactly this time the holder still holds the lock.
     pub end: Deadline,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Holder<'a> {
         writer.length
     }
 
-    /// Reads a record; `None` when a field is missing or out of its range.
+    /// Reads a record; `None` if a field is missing or out of range.
     #[must_use]
     pub fn read(record: &'a [u8], limit: Limit, end: Deadline) -> Option<Self> {
         let (head, rest) = number::<TOKEN_BYTES>(record)?;
@@ -83,7 +83,7 @@ impl<'a> Holder<'a> {
         })
     }
 
-    /// As [`Holder::write`], with end and limit before the record.
+    /// Like [`Holder::write`], but with the end and the limit before the record.
     pub(crate) fn write_shared(&self, bytes: &mut [u8]) -> usize {
         let mut writer = Writer { bytes, length: 0 };
         writer.put(&self.end.millis().to_le_bytes());
@@ -92,7 +92,7 @@ impl<'a> Holder<'a> {
         head + self.write(&mut bytes[head..])
     }
 
-    /// Reads what [`Holder::write_shared`] wrote; `None` when a field is missing or out of its range.
+    /// Reads what [`Holder::write_shared`] wrote; `None` if a field is missing or out of range.
     pub(crate) fn read_shared(bytes: &'a [u8]) -> Option<Self> {
         let (end, rest) = number::<8>(bytes)?;
         let (limit, record) = rest.split_first_chunk::<4>()?;
@@ -101,7 +101,7 @@ impl<'a> Holder<'a> {
     }
 }
 
-/// The token that a record starts with, whatever follows it.
+/// Reads only the token at the start of a record.
 pub(crate) fn token_of(record: &[u8]) -> Option<Token> {
     let (head, _rest) = number::<TOKEN_BYTES>(record)?;
     Token::new(head & !WIDE)
@@ -120,7 +120,7 @@ impl Writer<'_> {
     }
 }
 
-/// Reads a number of `BYTES` bytes; returns it and the rest.
+/// Reads a number of `BYTES` bytes. Returns the number and the rest.
 pub(crate) fn number<const BYTES: usize>(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (head, rest) = bytes.split_at_checked(BYTES)?;
     let mut wide = [0; 8];

@@ -1,16 +1,16 @@
-//! The holders of a lock as a key has them: what the rules judge.
+//! The holders of a lock as they are in its key.
 //!
 //! **Two forms.** An exclusive lock has one holder with limit 1, and the expiry of its key is the end of its lease.
 //! Every other lock is a [`HolderSet`], even with a single holder of a wider limit, and each holder has its own end.
 //!
-//! **The end of a lease** in a set. The expiry of the key is the latest end. An earlier expiry was set by hand
-//! (`PEXPIRE`), and every lease ends with the key. The next change first applies such a cap to the holders
-//! ([`SharedChange::cap`]), then sets the expiry to the latest end. A later expiry (`PERSIST`) extends no lease.
+//! **The end of a lease** in a set. A change sets the expiry of the key to the latest end. If the expiry is earlier, an
+//! administrator has set it (`PEXPIRE`), and every lease ends with the key. The next change first applies this cap to
+//! the holders ([`SharedChange::cap`]). A later expiry, or none (`PERSIST`), extends no lease.
 
 use super::change::{LockChange, SharedChange, SharedStep};
 use super::{Deadline, Holder, HolderSet, Limit, Owner, Token, UnixTime};
 
-/// The holders of a lock. A lock without holders is free: it has no key.
+/// The holders of a lock. A lock without holders is free and has no key.
 #[derive(Clone, Copy, Debug)]
 pub enum Holders<'a> {
     /// One holder with limit 1. Its end is the expiry of the key.
@@ -19,7 +19,7 @@ pub enum Holders<'a> {
     Shared(SharedLock<'a>),
 }
 
-/// A shared lock as its key has it.
+/// A shared lock as it is in its key.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedLock<'a> {
     /// The holders.
@@ -29,7 +29,7 @@ pub struct SharedLock<'a> {
 }
 
 impl<'a> Holders<'a> {
-    /// The holder of this name. It counts until it is removed, even if its lease has ended.
+    /// The holder with this owner, even if its lease has ended and it is not removed yet.
     #[must_use]
     #[inline]
     pub fn find(&self, owner: Owner<'_>) -> Option<Holder<'a>> {
@@ -39,7 +39,7 @@ impl<'a> Holders<'a> {
         }
     }
 
-    /// The holder with this token. It counts until it is removed, even if its lease has ended.
+    /// The holder with this token, even if its lease has ended and it is not removed yet.
     #[must_use]
     pub fn find_token(&self, token: Token) -> Option<Holder<'a>> {
         match self {
@@ -48,7 +48,8 @@ impl<'a> Holders<'a> {
         }
     }
 
-    /// As [`Holders::find_token`], with its own end: a `PEXPIRE` of a shared lock's key does not change the grant.
+    /// Like [`Holders::find_token`], but with the holder's own end, even if a `PEXPIRE` of the key of a shared lock has
+    /// capped the lease.
     #[must_use]
     pub fn uncapped(&self, token: Token) -> Option<Holder<'a>> {
         match self {
@@ -57,7 +58,7 @@ impl<'a> Holders<'a> {
         }
     }
 
-    /// The number of holders. A holder whose lease has ended counts until it is removed.
+    /// The number of holders, including those whose lease has ended and that are not removed yet.
     #[must_use]
     pub fn count(&self) -> usize {
         match self {
@@ -66,7 +67,7 @@ impl<'a> Holders<'a> {
         }
     }
 
-    /// The one rule of sharing: with h holders, h + 1 exceeds neither the limit of the call nor that of any holder.
+    /// Returns true if one more holder fits: its own limit and the limits of all holders allow that many.
     #[must_use]
     pub fn has_room(lock: Option<&Self>, limit: Limit, max_holders: usize) -> bool {
         match lock {
@@ -79,7 +80,7 @@ impl<'a> Holders<'a> {
         }
     }
 
-    /// When the first lease ends.
+    /// The earliest end of a lease.
     #[must_use]
     pub fn next_end(&self) -> Deadline {
         match self {
@@ -88,8 +89,8 @@ impl<'a> Holders<'a> {
         }
     }
 
-    /// The holders of a shared lock whose lease has ended and that are not removed yet. The key of an exclusive
-    /// lock expires with the lease.
+    /// The holders of a shared lock whose lease has ended and that are not removed yet. An exclusive lock has none,
+    /// because its key expires with the lease.
     pub fn ended(&self, now: UnixTime) -> impl Iterator<Item = Holder<'a>> + use<'a> {
         let set = match self {
             Self::Exclusive(_) => None,
@@ -117,7 +118,7 @@ impl<'a> Holders<'a> {
             .chain(shared.into_iter().flat_map(of_set))
     }
 
-    /// The number of holders whose lease has not ended; 0 when the lock counts as free.
+    /// The number of holders whose lease has not ended. If it is 0, the lock counts as free.
     #[must_use]
     pub fn live_count(&self, now: UnixTime) -> usize {
         self.count() - self.ended(now).count()
@@ -127,7 +128,7 @@ impl<'a> Holders<'a> {
     #[must_use]
     pub fn live_least_limit(&self, now: UnixTime) -> Limit {
         match self {
-            // The usual case, which need not look at each holder.
+            // The usual case: the set knows its least limit.
             Self::Shared(lock) if !lock.set.next_end().has_passed(now) => lock.set.least_limit(),
             _ => self
                 .live(now)
@@ -137,8 +138,8 @@ impl<'a> Holders<'a> {
         }
     }
 
-    /// The removal of the holders whose lease has ended. It comes before the judgement of any call that may change
-    /// the lock, because the rules count every holder.
+    /// The change that removes the holders whose lease has ended. Apply it before the rules judge a call that may
+    /// change the lock, because the rules count every holder.
     #[must_use]
     pub fn expire<'o>(&self, now: UnixTime) -> LockChange<'o> {
         match self {
@@ -153,10 +154,10 @@ impl<'a> Holders<'a> {
         }
     }
 
-    /// The holder with the token of `after` becomes `after`, or `after` joins these holders.
+    /// The change by which `after` replaces the holder with its token, or joins the holders.
     pub(crate) fn put<'o>(lock: Option<&Self>, after: Holder<'o>) -> LockChange<'o> {
         match lock {
-            // No other holder is left, or was there.
+            // With limit 1 there is no other holder.
             _ if after.limit == Limit::ONE => LockChange::Exclusive(after),
             Some(Self::Shared(lock)) => {
                 let token = after.grant.token;
@@ -172,11 +173,11 @@ impl<'a> Holders<'a> {
         }
     }
 
-    /// The holder `before` becomes `after`.
+    /// The change by which `after` replaces `before`.
     pub(crate) fn replace<'o>(&self, before: &Holder<'_>, after: Holder<'o>) -> LockChange<'o> {
         let is_settled = match self {
             Self::Exclusive(_) => true,
-            // Each change leaves the key with this expiry.
+            // Otherwise an administrator has changed the expiry, and the change restores it.
             Self::Shared(lock) => lock.expiry == lock.set.latest_end(),
         };
         if after == *before && is_settled {
@@ -186,7 +187,7 @@ impl<'a> Holders<'a> {
         }
     }
 
-    /// The holder with this token leaves.
+    /// The change by which the holder with this token leaves.
     #[inline]
     pub(crate) fn remove<'o>(&self, token: Token) -> LockChange<'o> {
         if let Self::Shared(lock) = self
@@ -200,12 +201,12 @@ impl<'a> Holders<'a> {
 }
 
 impl SharedLock<'_> {
-    /// The expiry set by hand that no change has applied to the holders yet.
+    /// The expiry that an administrator has set, if no change has applied it to the holders yet.
     fn cap(&self) -> Option<Deadline> {
         Some(self.expiry).filter(|expiry| *expiry < self.set.latest_end())
     }
 
-    /// The holder with the end of its lease: its own, or that of the key where it is earlier.
+    /// The holder with the end of its lease, which is the expiry of the key if that is earlier than its own end.
     fn capped<'h>(&self, holder: Holder<'h>) -> Holder<'h> {
         Holder {
             end: holder.end.min(self.expiry),

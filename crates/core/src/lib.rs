@@ -1,9 +1,9 @@
-//! Everything about locks that needs neither server nor clock: the rules, the waiting calls, sessions, the deadlock
-//! search, parsing, and encodings.
+//! The logic of locks, without a server or a clock: the rules, waiting calls, sessions, deadlock detection, parsing and
+//! encodings.
 //!
-//! The time and the settings are arguments. `docs/design.md` has the layers, of which this crate is the lowest.
+//! Functions take the time and the settings as arguments. This crate is the lowest layer in `docs/design.md`.
 //!
-//! * A lock has one exclusive holder, or several, but never more than any holder's limit allows.
+//! * A lock never has more holders than the limit of any of them allows.
 //! * A re-entry never shortens a lease; a renewal may.
 //! * The token of a new grant is higher than every token seen before.
 //! * A refusal changes nothing.

@@ -1,21 +1,21 @@
-//! How many holders a grant allows.
+//! The limit of holders that a grant allows.
 
-/// How many holders a lock may have while it has this grant, the holder of the grant included: 1 to 2^31 - 1, or
-/// any number.
+/// How many holders a lock may have at once while this grant exists, including its own holder: 1 to 2^31 - 1, or no
+/// limit.
 ///
-/// The order is by width: [`Limit::NONE`] is above every number.
+/// [`Limit::NONE`] is greater than every number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Limit(u32);
 
 impl Limit {
-    /// The limit of a plain acquire, which has the lock alone.
+    /// The limit of a plain acquire, which holds the lock exclusively.
     pub const ONE: Self = Self(1);
     /// The highest number, 2^31 - 1.
     pub const MAX: Self = Self((1 << 31) - 1);
     /// No limit: `SHARED`.
     pub const NONE: Self = Self(u32::MAX);
 
-    /// The limit of this number, 0 for none; `None` above [`Limit::MAX`].
+    /// The limit with this number, where 0 is no limit; `None` above [`Limit::MAX`].
     #[must_use]
     pub const fn new(number: u32) -> Option<Self> {
         match number {
@@ -25,13 +25,13 @@ impl Limit {
         }
     }
 
-    /// The number, 0 for none.
+    /// The limit as a number, where 0 is no limit.
     #[must_use]
     pub const fn number(self) -> u32 {
         if self.0 == Self::NONE.0 { 0 } else { self.0 }
     }
 
-    /// True when the lock may have this many holders.
+    /// Returns true if the lock may have this many holders.
     #[must_use]
     pub fn allows(self, holders: usize) -> bool {
         self == Self::NONE || u32::try_from(holders).is_ok_and(|holders| holders <= self.0)

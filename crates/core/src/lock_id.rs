@@ -23,14 +23,14 @@ impl LockId {
         }
     }
 
-    /// True for this key of this database.
+    /// Returns true if the lock has this database and key.
     #[must_use]
     pub fn is(&self, database: i32, key: &[u8]) -> bool {
         self.database == database && *self.key == *key
     }
 }
 
-/// A [`LockId`] whose name is borrowed, to look it up.
+/// A borrowed [`LockId`] for lookups.
 #[derive(Clone, Copy, Hash)]
 pub(crate) struct LockName<'a>(pub(crate) i32, pub(crate) &'a [u8]);
 

@@ -1,8 +1,7 @@
-//! Maps with a fast hash, which has a new seed in each process.
+//! Maps with a fast hash that is seeded once in each process.
 //!
-//! The hash does not withstand an attacker who knows the seed. Settings bound the number of entries of most maps:
-//! waiting calls, the locks that they wait for, and recent statistics of keys. A map of the grants of sessions has at
-//! most as many entries as there are grants.
+//! The hash does not resist an attacker who knows the seed. The number of entries is bounded, by settings for waiting
+//! calls and their locks, by constants for the statistics, and by the number of grants for the grants of sessions.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -15,7 +14,7 @@ pub type Map<K, V> = HashMap<K, V, RandomState>;
 /// A hash set with the fast hash.
 pub type Set<K> = HashSet<K, RandomState>;
 
-/// Shrinks a map that is mostly empty; by itself a map keeps its largest capacity.
+/// Shrinks a map that is mostly empty, because a map never shrinks by itself.
 pub fn shrink_if_sparse<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
     if map.len() < map.capacity() / 8 {
         map.shrink_to(map.len() * 2);

@@ -1,12 +1,13 @@
-//! Which waiter is next in line for a lock.
+//! Chooses the next waiter of a lock.
 
 use super::{CallId, Calls, Holders, Owner};
 
-/// The call to judge next: another call of the owner that was just granted the lock, or else the first in line, if
-/// it has room.
+/// The call to judge next. The order is:
 ///
-/// Calls that were not judged with their owner's grant come in between: those that were passed over then, and are back.
-/// The owner of the first call may hold the lock already, after a restore for example. Its call is judged then too.
+/// 1. another call of the owner that was just granted the lock;
+/// 2. a call that was not judged with its owner's grant (`calls/unjudged.rs`);
+/// 3. for an exclusive lock, a call of its holder; for any other lock the first call in line, if the lock has room or the
+///    owner of the call holds the lock already (after a restore, for example).
 #[must_use]
 pub fn next_in_line<A>(
     calls: &mut Calls<A>,

@@ -1,4 +1,4 @@
-//! Why a call is refused.
+//! The reasons why the rules refuse a call.
 
 use std::ffi::CStr;
 
@@ -7,9 +7,9 @@ use std::ffi::CStr;
 pub enum Refusal {
     /// The lock is free.
     NotHeld,
-    /// The owner has fewer holds than it counted on.
+    /// The owner has fewer holds than the call expects.
     HoldsLost,
-    /// Another owner holds it.
+    /// Other owners hold the lock.
     NotOwner,
     /// The given token is not that of the current grant.
     Fenced,
@@ -17,29 +17,28 @@ pub enum Refusal {
     Ahead,
     /// One more hold would pass [`Holds::MAX`](crate::Holds::MAX).
     TooManyHolds,
-    /// No token is left to grant.
+    /// No token is left for a new grant.
     TokensUsedUp,
     /// The lock has more holders than the call allows.
     NotAlone,
-    /// The limit of a grant with several holds is not widened, because one of them may rely on exclusivity.
+    /// The grant has several holds, so its limit cannot be widened: one of the holds may rely on exclusivity.
     SeveralHolds,
-    /// Only the token of an exclusive lock is raised.
+    /// The lock is shared, and only the token of an exclusive lock can be raised.
     NotRaisable,
-    /// The session has so many events that it takes no new grant and no new wait.
+    /// The session has so many events that it accepts no new grant and no new wait.
     SessionFull,
-    /// The lease of a grant in a session would be under a second.
+    /// The lease of a grant in a session would be shorter than a second.
     SessionLeaseTooShort,
 }
 
 impl Refusal {
-    /// True for an `ERR`: of all that apply, it comes last.
+    /// Returns true for an `ERR`. Every other refusal that applies takes precedence over it.
     #[must_use]
     pub fn is_last(self) -> bool {
         self.text().to_bytes().starts_with(b"ERR ")
     }
 
-    /// The error that the caller gets. Its first word is for programs: `ERR` where the state of the lock
-    /// is not the reason.
+    /// The error for the caller. Its first word is for programs.
     #[must_use]
     pub const fn text(self) -> &'static CStr {
         match self {

@@ -1,4 +1,4 @@
-//! The calls that the rules judge, and the settings that they depend on.
+//! The requests that the rules judge, and the settings that the rules use.
 
 use super::{Holds, Lease, Limit, Owner, Token};
 
@@ -7,7 +7,7 @@ use super::{Holds, Lease, Limit, Owner, Token};
 pub struct Rules {
     /// The lease of a new grant if the call names none.
     pub default_lease: Lease,
-    /// How far ahead of the time a token may be raised, in milliseconds.
+    /// How far ahead of the wall clock a token may be raised, in milliseconds.
     pub max_token_lead_ms: u64,
     /// How many holders a lock may have.
     pub max_holders: usize,
@@ -22,7 +22,7 @@ pub struct Acquire<'a> {
     pub limit: Limit,
     /// The requested lease.
     pub lease: Option<Lease>,
-    /// How many holds the caller wants to have afterwards.
+    /// How many holds the caller wants to have after the call.
     pub holds: Option<Holds>,
     /// The grant that this call re-enters.
     pub token: Option<Token>,
@@ -40,7 +40,7 @@ pub enum ReleaseAmount {
 }
 
 impl ReleaseAmount {
-    /// How many of the `held` holds are left; `None` if none is left.
+    /// How many of the `held` holds are left; `None` if none are left.
     #[must_use]
     pub fn left_of(self, held: Holds) -> Option<Holds> {
         let held = held.number();
@@ -57,16 +57,16 @@ impl ReleaseAmount {
 pub struct Release<'a> {
     /// The caller.
     pub owner: Owner<'a>,
-    /// How many holds it gives back.
+    /// How many holds the call gives back.
     pub amount: ReleaseAmount,
     /// The grant that the call is bound to.
     pub token: Option<Token>,
 }
 
 impl Release<'_> {
-    /// True when the owner wants neither to hold the lock nor to wait for it afterwards.
+    /// Returns true if the call also cancels the waits of its owner.
     #[must_use]
-    pub fn calls_off(&self) -> bool {
+    pub fn cancels_waits(&self) -> bool {
         self.amount == ReleaseAmount::All && self.token.is_none()
     }
 }
@@ -96,7 +96,7 @@ impl<'a> Renew<'a> {
         self.limit
     }
 
-    /// A renewal that sets this limit and lease, of the grant with `token` if one is given.
+    /// A renewal that sets this limit and lease. With `token`, it applies only to the grant with that token.
     #[must_use]
     pub const fn new(
         owner: Owner<'a>,
@@ -113,7 +113,7 @@ impl<'a> Renew<'a> {
         }
     }
 
-    /// A renewal that raises the token of a grant from `token` to `raise`; `None` when `raise` is lower.
+    /// A renewal that raises the token of a grant from `token` to `raise`; `None` if `raise` is lower.
     #[must_use]
     pub fn raise(
         owner: Owner<'a>,

@@ -1,17 +1,17 @@
 //! The rules: what an acquire, a release, a renewal and a fence do to the holders of a lock.
 //!
-//! A rule takes the holders, the call and the time, and changes no lock. It advances only the token clock that it is
-//! given. It returns a [`LockChange`] for the caller to apply.
+//! A rule takes the holders, the request and the time. It changes no lock, but returns a [`LockChange`] for the caller
+//! to apply. The only thing that it changes is the token clock that it is given.
 //!
-//! An exclusive lock differs from a shared one in three points: its end is the expiry of its key
-//! (`holders.rs`), only its token can be raised, and no other caller has room.
+//! An exclusive lock differs from a shared lock in three ways: its lease ends with its key (`holders.rs`), its token
+//! can be raised, and it has no room for other owners.
 //!
-//! **The order of a command**, all at one time:
+//! **The steps of a command**, which all use the same time:
 //!
 //! 1. [`Holders::expire`] removes the holders whose lease has ended.
-//! 2. Waiters at the front of the queue who have room are granted the lock ([`next_in_line`](crate::next_in_line())).
-//! 3. The call is judged. With `in_line`, somebody still waits, and a caller that is no holder waits behind.
-//! 4. The change is applied. Waiters who have room now are granted the lock, as in 2.
+//! 2. Waiters at the front of the line that have room are granted the lock ([`next_in_line`](crate::next_in_line())).
+//! 3. The call is judged. If calls are still in line (`in_line`), a caller that is not a holder waits behind them.
+//! 4. The change is applied. If it makes room, more waiters are granted the lock, as in step 2.
 //!
 //! A command that only reads does none of this and uses [`Holders::live`].
 
@@ -20,29 +20,29 @@ use super::{
     Token, TokenClock, UnixTime,
 };
 
-/// An acquire or a renewal that is granted.
+/// The outcome of a granted acquire or renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted<'a> {
     /// The grant of the caller before the call; `None` when the grant is new.
     pub before: Option<Grant>,
-    /// The caller as a holder afterwards.
+    /// The caller as a holder after the call.
     pub holder: Holder<'a>,
     /// The change of the lock.
     pub change: LockChange<'a>,
 }
 
-/// A release that is done.
+/// The outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released<'a> {
     /// The grant of the caller before the call.
     pub before: Grant,
-    /// The caller as a holder afterwards; `None` when it gave back its last hold.
+    /// The caller as a holder after the call; `None` if it gave back its last hold.
     pub holder: Option<Holder<'a>>,
     /// The change of the lock.
     pub change: LockChange<'a>,
 }
 
-/// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder.
+/// Judges an acquire. Returns `None` if the lock has no room, or if the caller must wait behind other calls.
 ///
 /// # Errors
 ///
@@ -70,7 +70,8 @@ pub fn acquire<'a>(
     if !Holders::has_room(holders, call.limit, rules.max_holders) {
         return Ok(None);
     }
-    // On a copy: when no tokens are left, a call behind other waiters is refused too, but it must not use up a token.
+    // Issue the token from a copy of the clock. A call that has to wait must not use up a token, but if no tokens are
+    // left, it must be refused.
     let mut next = *clock;
     let token = next.issue(now).ok_or(Refusal::TokensUsedUp)?;
     if in_line {
@@ -133,7 +134,7 @@ fn reenter<'a>(
     })
 }
 
-/// The narrower of the two limits, if it allows the present holders.
+/// The narrower of the two limits, or an error if it does not allow the present holders.
 fn narrowed(holders: &Holders<'_>, present: Limit, wanted: Limit) -> Result<Limit, Refusal> {
     if wanted >= present {
         Ok(present)
@@ -144,7 +145,7 @@ fn narrowed(holders: &Holders<'_>, present: Limit, wanted: Limit) -> Result<Limi
     }
 }
 
-/// Judges a release. The time is asked for only when the lease of the holds that are left starts again.
+/// Judges a release. `now` is called only if holds are left, because only then the lease starts again.
 ///
 /// # Errors
 ///
@@ -198,7 +199,7 @@ pub fn renew<'a>(
     let holders = holders.ok_or(Refusal::NotHeld)?;
     let before = holders.find(call.owner).ok_or(Refusal::NotOwner)?;
     let held = before.grant;
-    // A grant that has the raised token already: the call is a repetition.
+    // If the grant already has the raised token, the call is a repetition.
     if call.raise != Some(held.token) {
         check_token(held, call.token)?;
     }
@@ -230,12 +231,12 @@ pub fn renew<'a>(
     Ok(Granted {
         before: Some(held),
         holder,
-        // As of PEXPIRE: also with the same end, in the same millisecond.
+        // Written even if nothing changes, as PEXPIRE does.
         change: Holders::put(Some(holders), holder),
     })
 }
 
-/// Checks that a token is not raised too far ahead of the time.
+/// Checks that a token is not raised too far ahead of the wall clock.
 fn check_lead(
     from: Token,
     to: Token,
@@ -256,7 +257,7 @@ fn check_lead(
 ///
 /// # Errors
 ///
-/// [`Refusal::Fenced`] when it is of none, or when the lock is free.
+/// [`Refusal::Fenced`] if no current grant has this token.
 pub fn fence(holders: Option<&Holders<'_>>, token: Token, now: UnixTime) -> Result<(), Refusal> {
     match holders.and_then(|holders| holders.find_token(token)) {
         Some(holder) if !holder.end.has_passed(now) => Ok(()),

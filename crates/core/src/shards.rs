@@ -1,9 +1,9 @@
-//! A map in parts, so that it never grows or shrinks all at once: that would hold up everybody for
-//! milliseconds at a hundred thousand entries.
+//! A map in parts that never grows or shrinks all at once. With a hundred thousand entries that would block the server
+//! for milliseconds.
 //!
-//! The parts are as many as the entries need, and all of about the same size. When there are too many entries, one part
-//! is split; when there are too few, the last one is merged into the part that it was split from (linear hashing). So
-//! no call moves more than some hundred entries, and the parts do not all grow at the same time.
+//! The map uses linear hashing: all parts have about the same size. When there are too many entries, one part is split.
+//! When there are too few, the last part is merged into the part that it was split from. So no call moves more than
+//! some hundred entries.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -11,10 +11,10 @@ use foldhash::quality::RandomState;
 use hashbrown::hash_table::Entry;
 use hashbrown::{Equivalent, HashTable};
 
-/// How many entries a part has on average at most: a table of one size has hardly any room for more.
+/// The highest average number of entries in a part. A table with the same capacity has hardly any room for more.
 const FULL: usize = 400;
 
-/// The capacity that an empty part may keep: the least that a table has.
+/// The capacity that an empty part may keep, which is the smallest capacity of a table.
 const LEAST: usize = 3;
 
 type Part<K, V> = HashTable<(K, V)>;
@@ -22,7 +22,7 @@ type Part<K, V> = HashTable<(K, V)>;
 /// A map in parts.
 #[derive(Debug)]
 pub(crate) struct Shards<K, V> {
-    /// At least one, once there was an entry.
+    /// Not empty once there has been an entry.
     parts: Vec<Part<K, V>>,
     hasher: RandomState,
     len: usize,
@@ -69,7 +69,7 @@ impl<K: Eq + Hash, V> Shards<K, V> {
         entry.map(|(_, value)| value)
     }
 
-    /// Adds an entry whose key is not there.
+    /// Adds an entry. The key must not be in the map yet.
     pub(crate) fn insert(&mut self, key: K, value: V) {
         self.make_room();
         self.put((key, value));
@@ -96,7 +96,7 @@ impl<K: Eq + Hash, V> Shards<K, V> {
         self.remove_if(key, |_| true)
     }
 
-    /// Changes a value that is there, and removes it when that returns true.
+    /// Changes the value of a key, if there is one. Removes the entry if `change` returns true.
     pub(crate) fn remove_if<Q>(&mut self, key: &Q, change: impl FnOnce(&mut V) -> bool) -> Option<V>
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -134,7 +134,7 @@ impl<K: Eq + Hash, V> Shards<K, V> {
         self.parts.iter().map(Part::capacity).sum()
     }
 
-    /// Splits a part when one more entry is too many.
+    /// Splits a part if one more entry would be too many.
     #[inline]
     fn make_room(&mut self) {
         if self.len >= self.parts.len() * FULL {
@@ -146,7 +146,7 @@ impl<K: Eq + Hash, V> Shards<K, V> {
     fn split(&mut self) {
         let last = self.parts.len();
         self.parts.push(Part::default());
-        // The next part in the order of halves, from which the new one takes every key that is now the new one's.
+        // Split the next part in order. Every key whose hash now selects the new part moves there.
         let from = last & (self.mask() >> 1);
         let mut whole = std::mem::take(&mut self.parts[from]);
         let is_moved = |(key, _): &mut (K, V)| self.part(self.hasher.hash_one(&*key)) == last;
@@ -158,7 +158,7 @@ impl<K: Eq + Hash, V> Shards<K, V> {
         }
     }
 
-    /// Joins the last part with that from which it was split.
+    /// Merges the last part into the part that it was split from.
     #[cold]
     fn join_last(&mut self) {
         for entry in self.parts.pop().into_iter().flatten() {
@@ -173,12 +173,12 @@ impl<K: Eq + Hash, V> Shards<K, V> {
         self.parts[part].insert_unique(hash, entry, rehash);
     }
 
-    /// The bits of a hash that tell the part, of which the highest may be one too many.
+    /// A mask for the bits of a hash that select a part. With the highest bit a part may not exist yet.
     const fn mask(&self) -> usize {
         self.parts.len().next_power_of_two() - 1
     }
 
-    /// The part of a key with this hash. A table uses the bits at both ends of the hash.
+    /// The part of a key with this hash. Uses bits in the middle, because a table uses those at both ends.
     fn part(&self, hash: u64) -> usize {
         let mask = self.mask();
         let part = usize::try_from((hash >> 32) & mask as u64).unwrap_or_default();
@@ -195,7 +195,7 @@ mod tests {
     use super::{FULL, LEAST, Part, Shards};
 
     #[test]
-    fn it_is_a_map() {
+    fn it_behaves_like_a_map() {
         let mut map = Shards::default();
         assert_eq!(map.get(&1), None);
         assert_eq!(map.remove(&1), None);

@@ -1,16 +1,16 @@
-//! The holders of a lock as fields of a file: RDB, `DUMP`, `RESTORE`.
+//! The stored form of a lock's holders, in RDB files and in the payload of `DUMP` and `RESTORE`.
 //!
 //! An exclusive lock is stored as token, hold count, lease and owner. Its end is the expiry of the key, which
 //! the server stores. Every other lock is stored as:
 //!
 //! ```text
-//! 0      where an exclusive lock has its token: a version that knows no sharing refuses the file
-//! 1      the form of what follows
+//! 0      in the place of an exclusive lock's token, so that versions without sharing refuse the file
+//! 1      the version of the form that follows
 //! count  of the holders
 //! each, lowest token first: limit (0: none), end in ms since 1970, token, hold count, lease in ms, owner
 //! ```
-//! The encoding version of the data type is the same for both. The ends are the holders' own: a `PEXPIRE`
-//! that no change has applied to them is only in the expiry of the key.
+//! Both forms have the same encoding version. The ends are the holders' own ends. A cap by `PEXPIRE` that no change has
+//! applied to the holders yet is stored only as the expiry of the key.
 
 use std::fmt;
 
@@ -21,12 +21,13 @@ pub const STORED_MARK: u64 = 0;
 /// The form of the holders of a shared lock.
 pub const STORED_FORM: u64 = 1;
 
-/// The fields of a holder as they are stored, not checked.
+/// The unchecked fields of a stored holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredHolder<'a> {
     /// The limit, 0 for none; 1 for the holder of an exclusive lock.
     pub limit: u64,
-    /// The end of the lease in milliseconds since 1970; `None` where it is the expiry of the key.
+    /// The end of the lease in milliseconds since 1970; `None` for an exclusive lock, where the key's expiry is the
+    /// end.
     pub end_ms: Option<u64>,
     /// The fencing token.
     pub token: u64,
@@ -112,7 +113,7 @@ impl<'a> TryFrom<StoredHolder<'a>> for Holder<'a> {
 /// Why a stored lock is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredError {
-    /// A number that is out of its range.
+    /// A number is out of range.
     Number {
         /// The name of the field.
         name: &'static str,
@@ -123,15 +124,15 @@ pub enum StoredError {
         /// The highest value allowed.
         max: u64,
     },
-    /// The length of an owner in bytes.
+    /// An owner has an invalid length in bytes.
     Owner(usize),
-    /// One owner twice.
+    /// Two holders have the same owner.
     OwnerTwice,
-    /// A token that is not above the one before it.
+    /// A token is not higher than the one before it.
     TokenOrder(Token),
-    /// More holders than this limit among them allows.
+    /// There are more holders than the limit of one of them allows.
     TooMany(Limit),
-    /// A shared lock without holders, or with one of limit 1.
+    /// A shared lock has no holders, or only one holder with limit 1.
     NotShared,
 }
 
@@ -166,7 +167,7 @@ impl HolderSet {
     ///
     /// # Errors
     ///
-    /// [`StoredError`] when the holder conflicts with the others.
+    /// [`StoredError`] if the holder conflicts with the others.
     pub fn add_stored(set: &mut Option<Self>, holder: &Holder<'_>) -> Result<(), StoredError> {
         let token = holder.grant.token;
         match set {
@@ -183,11 +184,11 @@ impl HolderSet {
         }
     }
 
-    /// The holders of a stored lock, when all are added.
+    /// Returns the holders of a stored lock after all were added.
     ///
     /// # Errors
     ///
-    /// [`StoredError`] when there are none, or more than a limit among them allows.
+    /// [`StoredError`] if there are none, or more than the limit of one of them allows.
     pub fn finish_stored(set: Option<Self>) -> Result<Self, StoredError> {
         let set = set.ok_or(StoredError::NotShared)?;
         let (least, count) = (set.least_limit(), set.count());
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_stand_together_is_refused() {
+    fn conflicting_holders_are_refused() {
         let over = u64::from(Limit::MAX.number()) + 1;
         let number = |name, number, min, max| StoredError::Number {
             name,

@@ -1,4 +1,4 @@
-//! Times of the two clocks, leases and deadlines.
+//! Times of the wall clock and of the monotonic clock, leases and deadlines.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -22,7 +22,7 @@ impl UnixTime {
         self.micros
     }
 
-    /// Whole milliseconds since 1970: the unit of Redis's expiry times.
+    /// Milliseconds since 1970, rounded down. Redis's expiry times have this unit.
     #[must_use]
     pub const fn millis(self) -> u64 {
         self.micros / 1000
@@ -83,12 +83,12 @@ impl Lease {
 pub enum Deadline {
     /// At this time, in milliseconds since 1970.
     At(u64),
-    /// Never: an administrator's `PERSIST` removed the expiry.
+    /// Never, because an administrator's `PERSIST` has removed the expiry.
     Never,
 }
 
 impl Deadline {
-    /// The latest time of a deadline: the server keeps expiry times as signed numbers.
+    /// The latest deadline, because the server stores expiry times as signed numbers.
     pub const LAST: u64 = i64::MAX.unsigned_abs();
 
     /// The deadline at this time; `None` above [`Deadline::LAST`].
@@ -110,7 +110,7 @@ impl Deadline {
         }
     }
 
-    /// True when a lease with this deadline has ended at `now`.
+    /// Returns true if a lease with this deadline has ended at `now`.
     #[must_use]
     pub fn has_passed(self, now: UnixTime) -> bool {
         self < Self::At(now.millis())
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_so_long_after_another() {
+    fn the_time_between_two_moments_is_their_difference() {
         let (early, late) = (Monotonic(5), Monotonic(3_000_005));
         assert_eq!(early.plus(Duration::from_secs(3)), late);
         assert_eq!(late.plus(Duration::MAX), Monotonic(u64::MAX));

@@ -30,8 +30,8 @@ impl Token {
 
 /// Issues tokens that are higher than every token seen.
 ///
-/// A new token is the highest token seen plus one, or the wall clock in microseconds if that is higher. So
-/// tokens rise after a restart without data, and even if the wall clock is set back.
+/// A new token is the highest token seen plus one, or the wall clock in microseconds if that is higher. So tokens
+/// increase after a restart without data, and also when the wall clock is set back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenClock {
     last: Option<Token>,
@@ -61,7 +61,7 @@ impl TokenClock {
         self.last = self.last.max(Some(token));
     }
 
-    /// The token of a new grant; `None` when the token space is used up.
+    /// Issues the token of a new grant; `None` if the token space is used up.
     pub fn issue(&mut self, now: UnixTime) -> Option<Token> {
         let next = self.last.map_or(1, |last| last.number() + 1);
         let token = Token::new(next.max(now.micros()))?;
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_used_up_token_space_gives_no_token_and_changes_nothing() {
+    fn a_used_up_token_space_issues_no_token_and_changes_nothing() {
         let mut clock = TokenClock::new();
         clock.observe(Token::MAX);
         let before = clock;

@@ -1,10 +1,10 @@
-//! Questions to one server, some of which the login may not ask.
+//! Questions to one server. The login may lack the rights for some of them.
 
 use crate::finding::{Seen, Unseen, run, unseen};
 use redis::Value;
 use redis_lock_tool::{Answer, Link, Target, command, text};
 
-/// A connection, and its user. When the connection fails, all later questions count as unseen.
+/// A connection and its user. After the connection fails, all later questions count as unseen.
 pub(crate) struct Asker {
     link: Link,
     me: String,
@@ -12,7 +12,7 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
-    /// The error tells why there is no connection.
+    /// Connects to a server. The error says why that failed.
     pub(crate) fn connect(target: &Target) -> Result<Self, String> {
         let mut link = target.link();
         let told = link.ask(&command("ACL WHOAMI"))?.map(|value| text(&value));
@@ -30,8 +30,8 @@ impl Asker {
         done.map_err(|why| unseen(self.lost.insert(why).clone()))
     }
 
-    /// The reply to a line of words; or why it was refused, and the rights that would allow it. The words in capitals
-    /// name the command.
+    /// Sends a command line, whose words in capitals are the name of the command. Returns the reply, or why the server
+    /// refused the command and the rights that would allow it.
     pub(crate) fn look(&mut self, line: &str, rights: &str) -> Seen<Value> {
         let is_command = |word: &&str| word.bytes().all(|byte| byte.is_ascii_uppercase());
         let what: Vec<_> = line.split(' ').take_while(is_command).collect();
@@ -39,7 +39,7 @@ impl Asker {
         self.allowed(answer, &what.join(" "), rights)
     }
 
-    /// The reply in an answer; or why the command was refused, and the rights that would allow it.
+    /// Returns the reply in an answer, or why the server refused the command and the rights that would allow it.
     pub(crate) fn allowed(&self, answer: Answer, what: &str, rights: &str) -> Seen<Value> {
         answer.map_err(|error| {
             let allow = run(format!("ACL SETUSER {} {rights}", self.me));

@@ -1,4 +1,4 @@
-//! Asking one server for everything that the checks want to know of it.
+//! Asks one server for all facts that the checks need.
 
 use crate::Access;
 use crate::ask::Asker;
@@ -10,24 +10,24 @@ use redis_lock_tool::{Target, items, lines, names, text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The settings that checks ask for; passwords are not among them.
+/// The settings that the checks read. None of them is a password.
 const SETTINGS: &str = "appendfsync appendonly busy-reply-threshold cluster-allow-reads-when-down cluster-node-timeout \
     cluster-require-full-coverage dir latency-monitor-threshold lock.* maxclients maxmemory \
     maxmemory-policy min-replicas-max-lag min-replicas-to-write protected-mode replica-read-only save \
     slowlog-log-slower-than stop-writes-on-bgsave-error tcp-keepalive timeout tls-cluster tls-port";
 
-/// The commands without which the module, or a program with locks, lacks something.
+/// The commands that the module or a program with locks needs.
 const COMMANDS: [&str; 6] = ["del", "client", "cluster", "config", "wait", "restore"];
-/// How often the clock is asked: the quickest answer is the most exact.
+/// How often the clock is read. The fastest reply is the most exact one.
 const CLOCK_QUESTIONS: usize = 5;
-/// How many entries of the slow log are looked at.
+/// How many entries of the slow log are read.
 const SLOW_ENTRIES: usize = 128;
-/// How the names begin that a write is tried on.
+/// The prefix of the names for the test write.
 const NO_SUCH_LOCK: &str = "lock:doctor:no-such-lock:";
-/// How many names are tried for one whose slot is on this node.
+/// How many names are tried to find one whose slot is on this node.
 const NAMES: usize = 64;
 
-/// Asks a server everything. The error is that of the connection.
+/// Asks a server for everything. The error is that of the connection.
 pub(crate) fn examine(access: &Access, target: &Target) -> Result<Node, String> {
     let mut c = Asker::connect(target)?;
     let raw = c.look("INFO everything", "+info").map(|value| text(&value));
@@ -71,7 +71,7 @@ pub(crate) fn examine(access: &Access, target: &Target) -> Result<Node, String> 
     Ok(node)
 }
 
-/// The loaded modules, by `INFO`; with paths where `MODULE LIST` may be asked.
+/// The loaded modules from `INFO`, with their paths if the login may run `MODULE LIST`.
 fn loaded(c: &mut Asker, info: Seen<String>) -> Seen<Vec<Module>> {
     let list = c.look("MODULE LIST", "+module|list");
     let mut found = modules(&info?);
@@ -85,7 +85,7 @@ fn loaded(c: &mut Asker, info: Seen<String>) -> Seen<Vec<Module>> {
     Ok(found)
 }
 
-/// The modules of `INFO modules`: several lines of one name.
+/// The modules of `INFO modules`, whose lines all have the same name.
 fn modules(text: &str) -> Vec<Module> {
     let lines = text
         .lines()
@@ -109,7 +109,7 @@ fn missing(reply: &Value) -> BTreeSet<String> {
     absent.map(|(name, _)| (*name).to_owned()).collect()
 }
 
-/// The slowest command of each name in the slow log. Its arguments are left out because they may be private.
+/// The slowest run of each command in the slow log. The arguments are left out, because they may be private.
 fn slowest(reply: &Value) -> Vec<(String, u64)> {
     let mut found = BTreeMap::new();
     for entry in items(reply) {
@@ -133,13 +133,13 @@ fn longest(reply: &Value) -> Vec<(String, u64)> {
     events.collect()
 }
 
-/// The time since 1970.
+/// The current time in microseconds since 1970.
 fn now_micros() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     i64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
 }
 
-/// How far the server's clock is ahead of ours, by the quickest answer.
+/// How far the server's clock is ahead of this machine's clock, by the fastest reply.
 fn clock(c: &mut Asker) -> Seen<Clock> {
     let mut ask = |_| {
         let sent = now_micros();
@@ -161,7 +161,7 @@ fn clock(c: &mut Asker) -> Seen<Clock> {
     best.ok_or(Unseen::Absent)
 }
 
-/// Whether a connection without a login may do something.
+/// Whether a connection without a login may run a command.
 fn open(target: &Target) -> Seen<bool> {
     if target.login() == (None, None) {
         return Ok(true);
@@ -175,14 +175,14 @@ fn open(target: &Target) -> Seen<bool> {
     }
 }
 
-/// Deletes a key that is not there: a write that changes nothing. An answer that never comes spoils the
-/// connection, so this one is the last that is asked.
+/// Deletes a missing key, which is a write that changes nothing. This must be the last question, because the connection
+/// is unusable if no reply arrives.
 fn write(c: &mut Asker, in_cluster: bool) -> Seen<Write> {
     let run = now_micros();
     for number in 0..NAMES {
         let name = format!("{NO_SUCH_LOCK}{run}:{number}");
         let delete = Cmd::new().arg("DEL").arg(name).to_owned();
-        // Other commands were answered a moment ago, on this very connection.
+        // The server has just answered other commands on this connection, so no reply means that writes are paused.
         let Some(answer) = c.with(|link| link.ask_in_time(&delete))? else {
             return Ok(Write::Held);
         };

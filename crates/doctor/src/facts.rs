@@ -1,15 +1,15 @@
-//! The facts about the servers: plain data, which [`crate::judge`] judges.
+//! The facts about the servers, as plain data for [`crate::judge`].
 
 use crate::files::Files;
 use crate::finding::{Seen, Unseen, only};
 use redis_lock_tool::{Names, Program, pairs, server_version};
 use std::collections::BTreeSet;
 
-/// Everything that was seen.
+/// All facts.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) nodes: Vec<Node>,
-    /// Servers that are known of and could not be asked: address, and why.
+    /// The known servers that could not be asked: each address, and the reason.
     pub(crate) unreached: Vec<(String, String)>,
     /// The Sentinel's view of each primary that it watches.
     pub(crate) watched: Vec<Watched>,
@@ -22,20 +22,20 @@ pub(crate) struct Node {
     pub(crate) info: Seen<Names>,
     pub(crate) modules: Seen<Vec<Module>>,
     pub(crate) config: Seen<Names>,
-    /// Commands that are not there under their own names.
+    /// Commands that the server does not have under their own names.
     pub(crate) absent: Seen<BTreeSet<String>>,
     pub(crate) clock: Seen<Clock>,
-    /// The slowest commands that the slow log tells of: name, milliseconds.
+    /// The slowest commands in the slow log, with their milliseconds.
     pub(crate) slow: Seen<Vec<(String, u64)>>,
-    /// The events of `LATENCY LATEST`, each with the longest in milliseconds.
+    /// The events of `LATENCY LATEST`, each with its longest time in milliseconds.
     pub(crate) spikes: Seen<Vec<(String, u64)>>,
     pub(crate) users: Seen<Vec<User>>,
     pub(crate) sessions: Seen<Vec<Session>>,
-    /// Its configuration, where that can be read here.
+    /// The configuration files, if they can be read on this machine.
     pub(crate) files: Option<Files>,
-    /// Whether a connection without a login is let in.
+    /// Whether the server accepts a connection without a login.
     pub(crate) open: Seen<bool>,
-    /// The answer to a write that changes nothing; absent on a replica, where it was not tried.
+    /// The result of a write that changes nothing; absent on a replica, where it is not tried.
     pub(crate) write: Seen<Write>,
     /// `CLUSTER INFO`; absent outside of a cluster.
     pub(crate) cluster: Seen<Names>,
@@ -48,43 +48,43 @@ pub(crate) struct Node {
 pub(crate) struct Module {
     pub(crate) name: String,
     pub(crate) version: u32,
-    /// None: it may not be seen.
+    /// `None` if the login may not see it.
     pub(crate) path: Option<String>,
 }
 
-/// How far a server's wall clock is ahead of this machine's, in milliseconds, and how exact that is.
+/// How far a server's wall clock is ahead of this machine's clock, in milliseconds, and how exact that is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     pub(crate) ahead_ms: i64,
     pub(crate) inexact_ms: i64,
 }
 
-/// How a write that changes nothing went.
+/// The result of a write that changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
     Taken,
-    /// It was refused with this error.
+    /// The server refused the write with this error.
     Refused(String),
-    /// No answer came, while other commands were answered.
+    /// The server did not answer, although it answered other commands.
     Held,
 }
 
-/// A user, and what it may do.
+/// A user and its rights.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct User {
     pub(crate) name: String,
-    /// It was asked for by name on the command line.
+    /// The user was named on the command line.
     pub(crate) named: bool,
     pub(crate) exists: bool,
     pub(crate) enabled: bool,
-    /// Commands that it may not run.
+    /// Commands that the user may not run.
     pub(crate) denied: BTreeSet<String>,
-    /// It may run commands, and not on the name of the lock that is asked about.
+    /// The server's reason, if the user may run the commands but not on the name of the lock.
     pub(crate) key_denied: Option<String>,
 }
 
-/// The session of a program. Of a program that does not poll: some of the locks that it holds, and some that it waits
-/// for, as far as they may be seen.
+/// The session of a program. For a program that does not poll, also some of the locks that it holds and waits for, if
+/// the login may see them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Session {
     pub(crate) program: Program,
@@ -102,7 +102,7 @@ pub(crate) struct Watched {
     pub(crate) quorum: Seen<Option<String>>,
 }
 
-/// A value of a reply; absent where this server does not have it.
+/// A value of a reply; absent if this server does not have it.
 pub(crate) fn value<'a>(names: &'a Seen<Names>, name: &str) -> Seen<&'a str> {
     let names = names.as_ref().map_err(Clone::clone)?;
     names.get(name).map(String::as_str).ok_or(Unseen::Absent)
@@ -114,7 +114,7 @@ impl Node {
         value(&self.info, field)
     }
 
-    /// A number of `INFO`; 0 where this server does not tell it.
+    /// A number of `INFO`; 0 if this server does not have the field.
     pub(crate) fn count(&self, field: &str) -> Seen<i64> {
         match self.told(field) {
             Err(Unseen::Absent) => Ok(0),
@@ -138,30 +138,30 @@ impl Node {
         Ok(config.iter().filter(|(name, _)| name.starts_with("lock.")))
     }
 
-    /// Whether it is a replica.
+    /// Whether the server is a replica.
     pub(crate) fn is_replica(&self) -> bool {
         self.told("role") == Ok("slave")
     }
 
-    /// Whether it is a node of a cluster.
+    /// Whether the server is a cluster node.
     pub(crate) fn in_cluster(&self) -> bool {
         self.told("cluster_enabled") == Ok("1")
     }
 
-    /// The lock module; absent where it is not loaded.
+    /// The lock module; absent if it is not loaded.
     pub(crate) fn module(&self) -> Seen<&Module> {
         let mut modules = self.modules.as_ref().map_err(Clone::clone)?.iter();
         let lock = modules.find(|module| module.name == "lock");
         lock.ok_or(Unseen::Absent)
     }
 
-    /// Which server it is, and its version.
+    /// The name of the server software, and its version.
     pub(crate) fn server(&self) -> Seen<(&'static str, &str)> {
         let info = self.info.as_ref().map_err(Clone::clone)?;
         server_version(info).ok_or(Unseen::Absent)
     }
 
-    /// The first two numbers of its version.
+    /// The first two numbers of the server's version.
     pub(crate) fn version(&self) -> Seen<(u32, u32)> {
         let (_, version) = self.server()?;
         let mut numbers = version.split('.').map_while(|part| part.parse().ok());
@@ -169,7 +169,7 @@ impl Node {
         Ok((next(), next()))
     }
 
-    /// The replicas that it tells of, each as its fields.
+    /// The fields of each replica that the server reports.
     pub(crate) fn replicas(&self) -> Seen<Vec<Names>> {
         let info = self.info.as_ref().map_err(Clone::clone)?;
         let number = |name: &str| name.strip_prefix("slave")?.parse::<u32>().ok();
@@ -179,7 +179,7 @@ impl Node {
 }
 
 impl Facts {
-    /// The primary that this replica follows; absent if it was not looked at. Servers of one replication have the same
+    /// The primary of this replica; absent if it was not examined. A primary and its replicas have the same
     /// `master_replid`.
     pub(crate) fn primary_of(&self, replica: &Node) -> Seen<&Node> {
         only(replica.is_replica())?;

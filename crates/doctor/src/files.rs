@@ -1,10 +1,10 @@
-//! The configuration files of a server that runs on this machine: which of them load modules.
+//! Reads the configuration files of a server on this machine, to find out which of them load modules.
 
 use redis_lock_tool::{Names, number};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files that include each other would be read without end.
+/// The deepest level of includes. Without a limit, files that include each other would be read forever.
 const DEEPEST: usize = 10;
 
 /// The modules that the configuration of a server loads.
@@ -12,16 +12,16 @@ const DEEPEST: usize = 10;
 pub(crate) struct Files {
     /// The server's own file, which `CONFIG REWRITE` writes.
     pub(crate) own: String,
-    /// The modules that are loaded in it.
+    /// The modules that it loads.
     pub(crate) loads: Vec<String>,
-    /// Included files, and a module that each loads.
+    /// Included files, each with a module that it loads.
     pub(crate) included: Vec<(String, String)>,
 }
 
-/// Reads them; none where the server has none, runs elsewhere, or its files may not be read.
+/// Reads the files; `None` if the server has none, runs on another machine, or its files are not readable.
 pub(crate) fn read(info: &Names) -> Option<Files> {
     let own = info.get("config_file").filter(|own| !own.is_empty())?;
-    // The number may be that of another process, where the server runs in a container or on another machine.
+    // If the server runs in a container or on another machine, this may be the id of a different process.
     let process = format!("/proc/{}/cmdline", info.get("process_id")?);
     let port = number(info, "tcp_port")?;
     let title = fs::read_to_string(process).ok()?;
@@ -32,7 +32,8 @@ pub(crate) fn read(info: &Names) -> Option<Files> {
         included: Vec::new(),
     };
     let text = fs::read_to_string(own).ok()?;
-    // A relative path starts where the server was started, which is not known; most are beside its file.
+    // A relative path starts in the folder where the server was started. That folder is unknown, but it is usually the
+    // one of the configuration file.
     let folder = Path::new(own).parent().unwrap_or(Path::new(""));
     add(&mut files, &text, folder, None, 0);
     Some(files)
@@ -62,7 +63,7 @@ fn add(files: &mut Files, text: &str, folder: &Path, included: Option<&Path>, de
     }
 }
 
-/// The files that an `include` line names: a `*` may stand in the name of the file.
+/// The files that an `include` line names, whose file name may contain a `*`.
 fn matching(path: &Path) -> Vec<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let Some((before, after)) = name.split_once('*') else {

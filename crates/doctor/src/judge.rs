@@ -1,4 +1,4 @@
-//! The checks: facts in, findings out. `docs/doctor.md` has a row for each, in the order of [`CHECKS`].
+//! The checks, which turn facts into findings. `docs/doctor.md` has a row for each check, in the order of [`CHECKS`].
 
 mod failover;
 mod room;
@@ -15,7 +15,7 @@ use crate::facts::{Facts, Node, Watched};
 use crate::finding::{Finding, Judged, Severity, Unseen};
 use Judge::{Among, Server, Setting, Unreached, Watching};
 
-/// A check, what for, and where its rule comes from.
+/// A check, its purpose, and the source of its rule.
 struct Check {
     name: &'static str,
     why: &'static str,
@@ -23,14 +23,14 @@ struct Check {
     judge: Judge,
 }
 
-/// The facts that a check looks at, one by one.
+/// The facts that a check judges one by one.
 enum Judge {
     Server(fn(&Node) -> Judged),
-    /// The value of a setting, on the servers where it applies.
+    /// The value of a setting, on the servers that it applies to.
     Setting(&'static str, fn(&Node) -> bool),
-    /// A server beside all others.
+    /// A server, compared with all others.
     Among(fn(&Facts, &Node) -> Judged),
-    /// A primary in the eyes of a Sentinel.
+    /// A Sentinel's view of a primary.
     Watching(fn(&Watched) -> Judged),
     /// A server that could not be asked, and why.
     Unreached(fn(&str) -> Judged),
@@ -45,7 +45,7 @@ const fn check(name: &'static str, judge: Judge, source: &'static str, why: &'st
     }
 }
 
-/// Where a setting applies to all servers.
+/// For settings that apply to all servers.
 fn any(_: &Node) -> bool {
     true
 }
@@ -138,7 +138,7 @@ const CHECKS: &[Check] = &[
         "while a script runs no lock is granted or renewed, and the script cannot be killed before that time"),
 ];
 
-/// Makes all checks. The same finding on several servers is told once.
+/// Makes all checks. Reports the same finding on several servers once.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for check in CHECKS {

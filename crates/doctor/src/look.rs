@@ -1,4 +1,4 @@
-//! Finding the servers that belong together, from the one that was given, and asking each.
+//! Finds all servers that belong to the given one, and examines each of them.
 
 use crate::Access;
 use crate::ask::Asker;
@@ -9,7 +9,7 @@ use redis_lock_tool::{Target, cluster_nodes, command, items, lines, names, text}
 use std::collections::BTreeSet;
 use std::thread;
 
-/// Looks at everything. The error tells why nothing could be looked at.
+/// Collects all facts. The error says why nothing could be examined.
 pub(crate) fn look(access: &Access) -> Result<Facts, String> {
     let address = access.given.address();
     let from = |why| format!("{address}: {why}");
@@ -38,7 +38,7 @@ pub(crate) fn look(access: &Access) -> Result<Facts, String> {
     Ok(facts)
 }
 
-/// Examines these servers, and those that they know of, and so on.
+/// Examines these servers, the servers that they know, and so on.
 fn follow(access: &Access, start: Vec<Target>, facts: &mut Facts) {
     let mut next = start;
     let mut asked: BTreeSet<String> = next.iter().map(Target::address).collect();
@@ -60,7 +60,7 @@ fn follow(access: &Access, start: Vec<Target>, facts: &mut Facts) {
                 Ok(node) => {
                     let found = neighbours(&node, &target, facts).into_iter();
                     next.extend(found.filter(|found| asked.insert(found.address())));
-                    // One server may be known by several addresses.
+                    // A server may have several addresses.
                     let run = node.told("run_id").map(str::to_owned);
                     if run.map_or(true, |run| runs.insert(run)) {
                         facts.nodes.push(node);
@@ -72,7 +72,7 @@ fn follow(access: &Access, start: Vec<Target>, facts: &mut Facts) {
     }
 }
 
-/// The servers that this one knows of.
+/// The servers that this one knows.
 fn neighbours(node: &Node, target: &Target, facts: &mut Facts) -> Vec<Target> {
     let mut found = Vec::new();
     if let Some(text) = &node.cluster_nodes {
@@ -103,7 +103,7 @@ fn neighbours(node: &Node, target: &Target, facts: &mut Facts) -> Vec<Target> {
     found
 }
 
-/// Asks a Sentinel what it watches; gives the servers.
+/// Asks a Sentinel which primaries it watches. Returns their servers.
 fn ask_sentinel(access: &Access, c: &mut Asker, facts: &mut Facts) -> Result<Vec<Target>, String> {
     let wanted = access.asked.name.as_ref();
     let masters = match c.look("SENTINEL MASTERS", "+sentinel|masters") {

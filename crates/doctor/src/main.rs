@@ -1,5 +1,5 @@
-//! Checks running servers with the module for problems that endanger locks: what it found, why it matters, and the
-//! line that fixes it. `docs/doctor.md` describes each check.
+//! Checks running servers with the module for problems that endanger locks. Reports what it found, why that matters and
+//! the line that fixes it. `docs/doctor.md` describes each check.
 
 mod ask;
 mod examine;
@@ -54,10 +54,10 @@ struct Arguments {
     pub(crate) json: bool,
 }
 
-/// How to reach the servers, and what was asked for.
+/// How to reach the servers, and the options.
 pub(crate) struct Access {
     pub(crate) given: Target,
-    /// The given server, by the login of the servers behind a Sentinel.
+    /// The given server with the login of the servers behind a Sentinel.
     pub(crate) servers: Target,
     pub(crate) asked: Arguments,
 }

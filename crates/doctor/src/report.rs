@@ -7,14 +7,14 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::iter;
 
-/// The exit code when nothing, or not everything, could be looked at.
+/// The exit code if nothing, or not everything, could be checked.
 const COULD_NOT_LOOK: u8 = 3;
 
 /// The whole report.
 #[derive(Serialize)]
 pub(crate) struct Report {
     pub(crate) exit: u8,
-    /// Why nothing could be looked at.
+    /// Why nothing could be checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
     servers: Vec<Server>,
@@ -25,7 +25,7 @@ pub(crate) struct Report {
 struct Server {
     address: String,
     role: &'static str,
-    /// Which server, and its version.
+    /// The server software and its version.
     #[serde(rename = "server")]
     version: String,
     held: i64,
@@ -68,7 +68,7 @@ impl Report {
         }
     }
 
-    /// Where nothing could be looked at.
+    /// The report if nothing could be checked.
     pub(crate) fn nothing(why: String) -> Self {
         Self {
             exit: COULD_NOT_LOOK,
@@ -78,7 +78,7 @@ impl Report {
         }
     }
 
-    /// The worst first. All checks that are fine share one line, unless all is asked for.
+    /// The report as text, most severe findings first. All checks that are fine share one line, unless `all` is true.
     pub(crate) fn text(&self, all: bool) -> String {
         let mut text = String::new();
         for server in &self.servers {
@@ -129,7 +129,7 @@ impl Report {
         text
     }
 
-    /// One finding for each reason, and the names of all checks that it stopped.
+    /// One finding for each reason, with the names of all checks that could not be made for this reason.
     fn not_checked(&self) -> Vec<(String, &Finding)> {
         let mut reasons = Vec::<(String, &Finding)>::new();
         let unseen = self.findings.iter();
@@ -186,7 +186,7 @@ impl Finding {
     }
 }
 
-/// Text from a server, for a terminal.
+/// Escapes text from a server for a terminal.
 fn plain(text: &str) -> String {
     words::name(text.as_bytes())
 }

@@ -1,24 +1,24 @@
-//! The sessions of a server, and the locks of those whose programs do not poll.
+//! Reads the sessions of a server, and the locks of programs that do not poll.
 
 use crate::ask::Asker;
 use crate::facts::Session;
 use crate::finding::Seen;
 use redis_lock_tool::{Program, ProgramGrant, Reply, Waiter, command, items, waiters_of, words};
 
-/// How many programs that do not poll are asked about, and reported one by one.
+/// How many programs that do not poll are reported individually, with their locks.
 pub(crate) const REPORTED: usize = 10;
 /// How many locks of a program are named.
 const NAMED: usize = 3;
-/// Where a waiting call is looked for: in so many of the locks with the most waiting, at so many places.
+/// The search for waiting calls covers this many of the locks with the most waiting.
 const QUEUES: usize = 50;
 const PLACES: usize = 200;
 
-/// Lists them.
+/// Reads the sessions.
 pub(crate) fn examine(c: &mut Asker) -> Seen<Vec<Session>> {
     let list = command("LOCK.SESSION LIST");
     let list = c.with(|link| link.ask(&list))?;
     if list.as_ref().is_err_and(|error| error.contains("unknown")) {
-        // Another check tells that the module is not loaded.
+        // Another check reports that the module is not loaded.
         return Ok(Vec::new());
     }
     let list = c.allowed(list, "LOCK.SESSION LIST", "+lock.session|list")?;
@@ -33,7 +33,7 @@ pub(crate) fn examine(c: &mut Asker) -> Seen<Vec<Session>> {
     Ok(all)
 }
 
-/// Adds names of locks, as far as they may be seen.
+/// Adds the names of locks that the login may see.
 fn name_locks(c: &mut Asker, stuck: &mut [&mut Session]) -> Seen<()> {
     let own = |id| format!("LOCK.SESSION GRANTS {id} COUNT {NAMED}");
     let own = stuck.iter().map(|one| command(&own(one.program.id)));

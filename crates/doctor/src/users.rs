@@ -1,4 +1,4 @@
-//! The rights of users, by `ACL DRYRUN`: nothing is run.
+//! Reads the rights of users with `ACL DRYRUN`, which runs nothing.
 
 use crate::Access;
 use crate::ask::Asker;
@@ -6,7 +6,7 @@ use crate::facts::User;
 use crate::finding::Seen;
 use redis_lock_tool::{Reply, command as words, items, text};
 
-/// A command, and words that follow it, where `*` is the lock.
+/// A command and its arguments, where `*` is the name of the lock.
 pub(crate) type Right = (&'static str, &'static str);
 
 /// The rights that every program with locks needs.
@@ -23,7 +23,7 @@ pub(crate) const OF_SESSIONS: [Right; 3] = [
     ("LOCK.SESSION|GRANTS", "1"),
     ("LOCK.SESSION|CLOSE", "1"),
 ];
-/// The rights that some programs need besides.
+/// The rights that some programs need in addition.
 pub(crate) const OF_USE: [Right; 6] = [
     ("LOCK.FENCE", "*"),
     ("LOCK.INFO", "*"),
@@ -33,10 +33,10 @@ pub(crate) const OF_USE: [Right; 6] = [
     ("WAIT", "0 0"),
 ];
 
-/// The rights that the doctor needs to read those of others.
+/// The rights that the doctor needs to read the rights of users.
 const RIGHTS: &str = "+acl|users +acl|getuser +acl|dryrun";
 
-/// The users who take locks, and those who were asked for.
+/// The users who may acquire locks, and the users named on the command line.
 pub(crate) fn examine(c: &mut Asker, access: &Access) -> Seen<Vec<User>> {
     let known = c.look("ACL USERS", RIGHTS)?;
     let known: Vec<_> = items(&known).iter().map(text).collect();
@@ -84,7 +84,8 @@ fn add_rights(c: &mut Asker, access: &Access, user: &mut User) -> Seen<()> {
     });
     let answers = c.with(|link| link.ask_all(questions))?;
     for ((command, _), answer) in rights.into_iter().zip(answers) {
-        // A command that this server does not have (renamed, or no module) is another check's.
+        // Another check reports a command that this server does not have (because it is renamed, or without the
+        // module).
         if answer.as_ref().is_err_and(|why| why.contains("not found")) {
             continue;
         }

@@ -1,7 +1,7 @@
-//! The code that the programs for operators share: the options that name a server, connections, replies, the programs that
-//! use the server, text for a terminal, and how a program ends.
+//! Code that the programs for operators share: options for a server, connections, replies, the programs that use the
+//! server, text for a terminal, and output.
 
-// Only programs of this repository call it, and each error is a text that says what failed.
+// Only programs of this repository use this crate, and each error is a text that says what failed.
 #![allow(clippy::missing_errors_doc, clippy::must_use_candidate)]
 
 mod link;

@@ -1,4 +1,4 @@
-//! Servers to reach, and connections to them.
+//! Connections to servers.
 
 use crate::items;
 use redis::{
@@ -7,10 +7,10 @@ use redis::{
 };
 use std::time::Duration;
 
-/// How long a server may take to accept a connection, and for each reply.
+/// How long a server may take to accept a connection, or to send a reply.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How to reach a server: address, login, certificates.
+/// How to reach a server: its address, login and certificates.
 #[derive(Clone)]
 #[must_use]
 pub struct Target(ConnectionInfo);
@@ -22,7 +22,7 @@ impl Target {
         Self(info.set_redis_settings(settings))
     }
 
-    /// Where it is, for people.
+    /// The address, for people.
     pub fn address(&self) -> String {
         match self.0.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
@@ -42,7 +42,7 @@ impl Target {
         (settings.username(), settings.password())
     }
 
-    /// The same server by another login, in database 0.
+    /// The same server with another login, in database 0.
     pub fn with_login(&self, (user, password): (Option<&str>, Option<&str>)) -> Self {
         let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
         if let Some(user) = user {
@@ -54,8 +54,8 @@ impl Target {
         Self(self.0.clone().set_redis_settings(settings))
     }
 
-    /// Another server, reached in the same way. Without a host it is on the host of this one: a node of a cluster
-    /// may not know its own.
+    /// Another server with the same login and certificates. An empty host means the host of this server, because a
+    /// cluster node may not know its own address.
     pub fn at(&self, host: &str, port: u16) -> Self {
         let mut address = self.0.addr().clone();
         if let ConnectionAddr::Tcp(own, its_port)
@@ -73,17 +73,17 @@ impl Target {
         Self(self.0.clone().set_addr(address))
     }
 
-    /// A connection to it, which is made at its first use.
+    /// A connection to the server, which is opened at its first use.
     pub fn link(&self) -> Link {
         let (target, connection) = (self.clone(), None);
         Link { target, connection }
     }
 }
 
-/// A reply, or the error that the server replied.
+/// A reply, or the error that the server returned.
 pub type Answer = Result<Value, String>;
 
-/// A connection to a server. One that fails is dropped, and the next use makes another.
+/// A connection to a server. A failed connection is dropped, and the next use opens another one.
 pub struct Link {
     target: Target,
     connection: Option<Connection>,
@@ -114,7 +114,7 @@ impl Link {
         value.map(answer).map_err(|error| error.to_string())
     }
 
-    /// As [`Self::ask`]; none when no reply came in time.
+    /// Like [`Self::ask`], but returns `None` if no reply arrives in time.
     pub fn ask_in_time(&mut self, command: &Cmd) -> Result<Option<Answer>, String> {
         match self.with(|connection| connection.req_command(command)) {
             Err(error) if error.is_timeout() => Ok(None),
@@ -125,7 +125,8 @@ impl Link {
         }
     }
 
-    /// The elements of the reply that can be read; none of a refusal.
+    /// Sends a command, and reads the elements of its reply. Leaves out elements that `read` cannot read. An error
+    /// reply has no elements.
     pub fn list<T>(
         &mut self,
         command: &Cmd,
@@ -135,7 +136,7 @@ impl Link {
         Ok(all.pop().unwrap_or_default())
     }
 
-    /// As [`Self::list`], of each command, all of which are sent at once.
+    /// Like [`Self::list`], but sends several commands at once.
     pub fn lists<T>(
         &mut self,
         commands: impl IntoIterator<Item = Cmd>,
@@ -148,7 +149,7 @@ impl Link {
         Ok(self.ask_all(commands)?.into_iter().map(all).collect())
     }
 
-    /// Sends commands at once, and gives the reply to each.
+    /// Sends several commands at once. Returns the answer to each.
     pub fn ask_all(
         &mut self,
         commands: impl IntoIterator<Item = Cmd>,

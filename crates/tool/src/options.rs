@@ -1,5 +1,4 @@
-//! The options by which a program is told how to reach a server, the same for all programs: its address and what
-//! TLS takes.
+//! The command line options for reaching a server, which are the same for all programs: its address and TLS files.
 
 use crate::Target;
 use clap::Args;
@@ -37,7 +36,7 @@ pub struct ServerOptions {
 impl ServerOptions {
     /// How to reach the server.
     pub fn target(&self) -> Result<Target, String> {
-        // TLS has its ciphers from here. Fails only where there are some already.
+        // Provides the ciphers for TLS. Fails only if they are provided already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let info = match self.port {
             Some(port) => ("127.0.0.1", port).into_connection_info(),

@@ -1,9 +1,9 @@
-//! The programs that use a server, by their sessions: what they hold and what they wait for.
+//! The programs that use a server, which are known by their sessions, and what they hold and wait for.
 
 use crate::{record, words};
 use redis::Cmd;
 
-/// A call of a session that does not poll for so long is passed over, and the program that should poll is frozen.
+/// A program that has not polled for this long counts as frozen, and its calls are passed over.
 const FROZEN_MS: i64 = 1000;
 
 record! {
@@ -11,11 +11,11 @@ record! {
     pub struct Program {
         /// The session.
         id: i64,
-        /// Its name, which may be empty.
+        /// The name, which may be empty.
         name: Vec<u8>,
-        /// The connection that polls it; 0: none.
+        /// The client id of the connection that polls; 0 for none.
         client_id: i64,
-        /// Its ACL user.
+        /// The ACL user.
         user: Vec<u8>,
         /// How long ago the server last heard from it.
         idle_ms: i64,
@@ -37,7 +37,7 @@ record! {
         key: Vec<u8>,
         /// Its holder.
         owner: Vec<u8>,
-        /// The time left of the lease; -1: it does not end.
+        /// The time left of the lease; -1 if the lease does not end.
         ttl_ms: i64,
     }
 }
@@ -45,15 +45,15 @@ record! {
 record! {
     /// A waiting call: an element of `LOCK.WAITERS`.
     pub struct Waiter {
-        /// For whom it waits.
+        /// The owner of the call.
         owner: Vec<u8>,
-        /// The client that is blocked; of a queued call, the connection that polls its session, or 0.
+        /// The client id of the blocked client. For a queued call the client that polls its session, or 0.
         client_id: i64,
         /// How long it has waited.
         waited_ms: i64,
-        /// How long it will go on; -1: without end.
+        /// The time left until the wait times out; -1 if it never does.
         left_ms: i64,
-        /// The session of the call; 0: none.
+        /// The session of the call; 0 for none.
         session: i64,
     }
 }
@@ -61,16 +61,16 @@ record! {
 /// Whether a program polls its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Its connection is closed: its grants are not renewed, and its calls are passed over.
+    /// The connection is closed, so the grants are not renewed and the calls are passed over.
     Detached,
-    /// Its connection is open, but it does not poll: its calls are passed over.
+    /// The connection is open but the program does not poll, so its calls are passed over.
     Frozen,
-    /// It polls.
+    /// The program polls.
     Polls,
 }
 
 impl State {
-    /// Its name.
+    /// The name of the state.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Detached => "detached",
@@ -81,7 +81,7 @@ impl State {
 }
 
 impl Program {
-    /// Whether it polls its session.
+    /// Whether the program polls its session.
     pub const fn state(&self) -> State {
         match (self.client_id, self.idle_ms) {
             (0, _) => State::Detached,
@@ -90,7 +90,7 @@ impl Program {
         }
     }
 
-    /// Its name; its session where it has none.
+    /// The name of the program, or its session if it has no name.
     pub fn label(&self) -> String {
         match self.name.as_slice() {
             [] => self.id.to_string(),
@@ -98,7 +98,7 @@ impl Program {
         }
     }
 
-    /// Whether it holds locks or waits for some, and does not poll.
+    /// Whether the program holds locks or waits for some, but does not poll.
     pub fn is_stuck(&self) -> bool {
         self.state() != State::Polls && self.grants + self.waiting > 0
     }
@@ -116,7 +116,7 @@ pub fn on(name: &str, key: &[u8]) -> Cmd {
     redis::cmd(name).arg(key).to_owned()
 }
 
-/// Asks for the calls that wait for a lock, at most so many: elements are [`Waiter`]s.
+/// The command that lists at most `count` calls that wait for a lock. Its elements are [`Waiter`]s.
 pub fn waiters_of(key: &[u8], count: usize) -> Cmd {
     on("LOCK.WAITERS", key).arg("COUNT").arg(count).to_owned()
 }

@@ -1,12 +1,12 @@
-//! Parsing of the server's replies, in RESP2 and RESP3.
+//! Parses the server's replies, in RESP2 and RESP3.
 
 use redis::{FromRedisValue, Value, from_redis_value_ref};
 use std::collections::{BTreeMap, HashMap};
 
-/// Names and values, as of `INFO` and `CONFIG GET`.
+/// Names and values, such as those of `INFO` and `CONFIG GET`.
 pub type Names = BTreeMap<String, String>;
 
-/// Declares a struct that is read from a reply: its fields have the names of the reply's, with `_` for `-`.
+/// Declares a struct that is read from a reply. Its fields have the names of the reply's fields, with `_` for `-`.
 #[macro_export]
 macro_rules! record {
     ($(#[$about:meta])* $public:vis struct $name:ident { $($(#[$doc:meta])* $field:ident: $kind:ty,)* }) => {
@@ -17,7 +17,7 @@ macro_rules! record {
         }
 
         impl $name {
-            /// None where the reply lacks a field: a lock is free, say.
+            /// Reads a reply; `None` if the reply lacks a field (of a free lock, for example).
             $public fn read(value: &$crate::Value) -> Option<Self> {
                 let reply = $crate::Reply::read(value)?;
                 Some(Self {
@@ -32,12 +32,12 @@ macro_rules! record {
 pub struct Reply(HashMap<String, Value>);
 
 impl Reply {
-    /// None where it has no fields.
+    /// Reads a reply; `None` if it has no fields.
     pub fn read(value: &Value) -> Option<Self> {
         from_redis_value_ref(value).ok().map(Self)
     }
 
-    /// A field of this kind.
+    /// A field of this type.
     pub fn field<T: FromRedisValue>(&self, name: &str) -> Option<T> {
         from_redis_value_ref(self.0.get(name)?).ok()
     }
@@ -48,7 +48,7 @@ impl Reply {
     }
 }
 
-/// The fields of a reply, as text; none where it has none.
+/// The fields of a reply as text; empty if it has none.
 pub fn names(value: &Value) -> Names {
     let fields = Reply::read(value).into_iter().flat_map(|reply| reply.0);
     fields.map(|(name, value)| (name, text(&value))).collect()
@@ -80,7 +80,7 @@ pub fn lines(text: &str) -> Names {
     pairs(text.lines(), ':')
 }
 
-/// Names and values, each pair with this letter in between.
+/// Parses names and values that are separated by this character.
 pub fn pairs<'a>(all: impl Iterator<Item = &'a str>, between: char) -> Names {
     let pairs = all.filter_map(|pair| pair.trim_end().split_once(between));
     pairs
@@ -103,13 +103,13 @@ pub fn server_version(info: &Names) -> Option<(&'static str, &str)> {
 /// A line of `CLUSTER NODES`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterNode {
-    /// Empty when the node does not know its own.
+    /// The host; empty if the node does not know its own address.
     pub host: String,
     /// The port for clients.
     pub port: u16,
-    /// The cluster does not consider it down.
+    /// True unless the cluster considers the node down.
     pub is_up: bool,
-    /// It is a primary with slots.
+    /// True for a primary with slots.
     pub has_slots: bool,
 }
 

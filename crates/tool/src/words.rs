@@ -1,4 +1,4 @@
-//! Names and durations as text for the screen.
+//! Formats names and durations for the screen.
 
 use std::fmt::Write;
 
@@ -7,8 +7,8 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// A key or an owner. Anyone may choose these bytes, so what is not plain text is written as `\x..`: no name
-/// can control the terminal.
+/// Formats a key or an owner. Anyone may choose these bytes, so everything except plain text is escaped as `\x..`, and
+/// no name can control the terminal.
 pub fn name(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -25,7 +25,7 @@ pub fn name(bytes: &[u8]) -> String {
     text
 }
 
-/// A name in at most so many columns. The middle is left out, since names differ most at their ends.
+/// Shortens a name to at most `width` columns. Cuts the middle, because names differ most at their ends.
 pub fn cut(text: &str, width: usize) -> String {
     let letters: Vec<_> = text.chars().collect();
     if letters.len() <= width {
@@ -38,8 +38,8 @@ pub fn cut(text: &str, width: usize) -> String {
     front.chain(&['…']).chain(back).collect()
 }
 
-/// An owner in at most so many columns. Of `service:host:pid:unique` what is unique goes first, and then the
-/// beginning: an operator looks for the host and the process.
+/// Shortens an owner to at most `width` columns. Cuts the unique part of `service:host:pid:unique` first, and then the
+/// beginning, because an operator looks for the host and the process.
 pub fn cut_owner(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -58,7 +58,7 @@ pub fn cut_owner(text: &str, width: usize) -> String {
     format!("…{kept}{behind}")
 }
 
-/// Where the number of the process ends: the first part of digits alone that has two parts before it.
+/// Where the process id ends. It is the first part that has only digits and two parts before it.
 fn end_of_pid(owner: &str) -> Option<usize> {
     let mut end = 0;
     for (number, part) in owner.split(':').enumerate() {
@@ -72,7 +72,7 @@ fn end_of_pid(owner: &str) -> Option<usize> {
     None
 }
 
-/// Characters that change the direction of writing or take no space: different names would look alike.
+/// Characters that change the direction of text or take no space, so that different names would look alike.
 fn is_invisible(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
@@ -84,7 +84,7 @@ fn hex(text: &mut String, bytes: &[u8]) {
     }
 }
 
-/// A duration in at most seven letters; a negative one, the server's -1, is `never`.
+/// Formats a duration in at most seven characters. A negative duration (the server's -1) is `never`.
 pub fn length(ms: i64) -> String {
     match ms {
         ..0 => "never".to_owned(),
@@ -127,9 +127,9 @@ mod tests {
         assert_eq!(cut_owner(owner, 20), "billing:web-2:30817…");
         assert_eq!(cut_owner(owner, 14), "…:web-2:30817…");
         assert_eq!(cut_owner("billing:web-2:30817", 12), "…web-2:30817");
-        // In the service's own name may be anything, and behind the process a thread.
+        // The name of the service may contain anything, and a thread may follow the process.
         assert_eq!(cut_owner("a:b:c:web-2:7:x:9", 14), "a:b:c:web-2:7…");
-        // Not of this form.
+        // Owners without this form.
         assert_eq!(cut_owner("user-4711-with-a-seat", 8), "use…seat");
         assert_eq!(cut_owner("k:1:2", 0), "…");
     }

@@ -12,12 +12,12 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, TableState};
 use redis_lock_tool::{server_version, words};
 
-/// From this height on all tables are shown, else one.
+/// From this height on all tables are shown, otherwise only one.
 const TALL: u16 = 36;
 /// The most warnings that are shown.
 const MAX_WARNINGS: usize = 3;
 
-/// How a field of `INFO` is shown: over all servers, or the largest of them.
+/// How a field of `INFO` is combined over all servers.
 enum Shown {
     Sum,
     Largest,
@@ -51,7 +51,7 @@ const FIGURES: [&[(&str, Shown, &str)]; 3] = [
     ],
 ];
 
-/// The whole screen.
+/// Draws the whole screen.
 pub(crate) fn draw(view: &View, frame: &mut Frame) {
     let notes = notes(view);
     let height = u16::try_from(notes.len()).unwrap_or(0);
@@ -118,7 +118,7 @@ fn title(view: &View) -> Line<'static> {
     ])
 }
 
-/// The kind and version of a server, as far as known.
+/// The known software and version of a server.
 fn kind(server: &Server) -> String {
     let info = &server.info;
     let (name, version) = server_version(info).unwrap_or_default();
@@ -129,7 +129,7 @@ fn kind(server: &Server) -> String {
     }
 }
 
-/// Warnings, and whether the tables are complete.
+/// Warnings, and a note if the tables are not complete yet.
 fn notes(view: &View) -> Vec<Line<'static>> {
     let mut notes = Vec::new();
     let mut searching = 0;
@@ -156,7 +156,7 @@ fn notes(view: &View) -> Vec<Line<'static>> {
             searching += server.keys;
         }
     }
-    // The tables need the space.
+    // Shorten the warnings, because the tables need the space.
     if notes.len() > MAX_WARNINGS {
         let more = notes.len() - MAX_WARNINGS + 1;
         notes.truncate(MAX_WARNINGS - 1);

@@ -16,12 +16,12 @@ pub(crate) const WARNING: Style = Style::new().fg(Color::Red).add_modifier(Modif
 pub(crate) struct Grid {
     pub(crate) columns: Vec<Column>,
     pub(crate) lines: Vec<Vec<Field>>,
-    /// Whether the column of servers is shown.
+    /// True if the column of servers is shown.
     pub(crate) servers: bool,
 }
 
 impl Grid {
-    /// The columns that have room on a screen of this width, for an area inside of it.
+    /// Builds the table for an area, with the columns that fit on a screen of this width.
     pub(crate) fn table(&self, screen: u16, inside: Rect) -> Table<'static> {
         let shown = self.columns.iter().enumerate();
         let shown: Vec<_> = shown
@@ -52,7 +52,7 @@ impl Grid {
     }
 }
 
-/// The width of a column of names: what the other columns and the spaces leave.
+/// The width of a column of names, which is what the other columns and the spaces leave.
 fn width_of_names(inside: Rect, shown: &[(usize, &Column)]) -> usize {
     let taken = |(_, column): &(usize, &Column)| match column.width {
         0 => 1,

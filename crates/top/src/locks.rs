@@ -1,4 +1,4 @@
-//! All held locks, printed once, for an incident: who holds what.
+//! Prints all held locks and their holders once, for use in an incident.
 
 use crate::node::Node;
 use crate::snapshot::Held;
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// How many locks are asked about at once.
+/// How many locks are read at once.
 const LOCKS_AT_ONCE: usize = 500;
 
 record! {
@@ -32,7 +32,7 @@ struct HeldLock {
     lock: String,
     waiters: i64,
     holder: Holder,
-    /// The program of its session; none where the user may not list sessions.
+    /// The program of the session; `None` if the user may not list sessions.
     program: Option<Program>,
 }
 
@@ -109,7 +109,7 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
             break;
         }
     }
-    // A scan may find a key twice.
+    // Remove duplicates, because a scan may find a key twice.
     keys.sort_unstable();
     keys.dedup();
     let known = node.all_programs()?.into_iter();
@@ -120,7 +120,7 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
         let answers = node.link.ask_all(keys.iter().flat_map(both))?;
         let answers = answers.into_iter().collect::<Result<Vec<Value>, _>>()?;
         for (key, [info, holders]) in keys.iter().zip(answers.as_chunks::<2>().0) {
-            // A lock that has become free has neither.
+            // The lock may have become free since the scan.
             let Some(held) = Held::read(info) else {
                 continue;
             };
@@ -138,7 +138,7 @@ fn read(node: &mut Node) -> Result<Vec<HeldLock>, String> {
 }
 
 impl HeldLock {
-    /// The name of its program, and whether that polls; empty where they are not known.
+    /// The name of the program, and whether it polls; empty if unknown.
     fn program(&self) -> (String, &'static str) {
         let program = self.program.as_ref();
         program.map_or_else(Default::default, |program| {
@@ -146,7 +146,7 @@ impl HeldLock {
         })
     }
 
-    /// Its group. Grants in no session come last.
+    /// The group of the lock. Grants without a session come last.
     fn group(&self, by: By) -> (bool, String) {
         match (by, self.holder.session) {
             (By::Owner, _) => (false, words::name(&self.holder.owner)),

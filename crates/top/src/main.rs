@@ -28,7 +28,7 @@ use std::thread;
 use std::time::Duration;
 use view::View;
 
-/// The longest wait for a key press before updates are shown.
+/// The longest wait for a key before updates are shown.
 const KEY_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Shows the locks of a server, or of all primaries of a cluster.
@@ -93,14 +93,14 @@ fn run(server: Target, every: Duration) -> io::Result<()> {
     let mut terminal = terminal()?;
     let (orders, received_orders) = mpsc::channel();
     let (sent_updates, updates) = mpsc::channel();
-    // It ends with the process, or when the channels are closed.
+    // The thread ends with the process, or when the channels are closed.
     thread::spawn(move || Source::new(server).serve(every, &received_orders, &sent_updates));
     let shown = show(&mut terminal, &orders, &updates);
     ratatui::restore();
     shown
 }
 
-/// The terminal that it is started in.
+/// The terminal that the program was started in.
 fn terminal() -> io::Result<DefaultTerminal> {
     let none = |why: &str| io::Error::other(format!("it needs a terminal to draw on: {why}"));
     if !io::stdout().is_terminal() {

@@ -1,4 +1,4 @@
-//! One server: reading a snapshot, and carrying out orders.
+//! Reads snapshots of one server, and carries out orders there.
 
 use crate::snapshot::{Claim, Found, Held, Hot, Lock, Server, What};
 use redis::{Value, cmd};
@@ -10,16 +10,16 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// A snapshot scans no more of the keyspace than this, so that it costs the server little. The next one goes
-/// on from there.
+/// A snapshot scans at most this much of the keyspace, so that it costs the server little. The next snapshot continues
+/// the scan.
 const SCANS: usize = 10;
 const KEYS_A_SCAN: usize = 500;
 const SCANNING: Duration = Duration::from_millis(50);
-/// How many of the locks held longest, and of the longest queues, are followed between snapshots.
+/// How many of the locks held longest, and of the longest queues, are kept between snapshots.
 const FOLLOWED: usize = 400;
-/// How many of the longest queues are asked for their waiters.
+/// For how many of the longest queues the waiters are read.
 const QUEUES: usize = 50;
-/// How many hot keys are asked for, how many waiters of a lock, and how many programs.
+/// How many hot keys, waiters of a lock, and programs are read.
 const HOT_KEYS: usize = 50;
 const WAITERS: usize = 200;
 const PROGRAMS: usize = 1000;
@@ -113,7 +113,7 @@ impl Node {
         Ok(None)
     }
 
-    /// A part of the keyspace: the next cursor, and the locks. The inner error is a refusal.
+    /// Scans a part of the keyspace. Returns the next cursor and the locks. The inner error is a refusal by the server.
     #[allow(clippy::type_complexity)] // a reply, and what is in it
     pub(crate) fn scan(
         &mut self,
@@ -129,7 +129,7 @@ impl Node {
         }))
     }
 
-    /// Reads the known locks. Forgets those that are free, and those beyond [`FOLLOWED`].
+    /// Reads the known locks. Forgets the free locks, and the locks beyond [`FOLLOWED`].
     fn locks(&mut self) -> Result<Vec<Lock>, String> {
         let keys: Vec<_> = self.known.drain().collect();
         let answers = self
@@ -160,13 +160,13 @@ impl Node {
         Ok(locks)
     }
 
-    /// The calls in the longest queues, at most so many of each.
+    /// Reads the calls in the longest queues, at most `count` of each.
     fn queues(&mut self, count: usize) -> Result<Vec<Vec<Waiter>>, String> {
         let queues = self.queues.iter().map(|key| waiters_of(key, count));
         self.link.lists(queues, Waiter::read)
     }
 
-    /// The programs; none where they may not be listed.
+    /// Reads the programs; empty if the user may not list them.
     fn programs(&mut self) -> Result<Vec<Program>, String> {
         if !self.lists_programs {
             return Ok(Vec::new());
@@ -179,12 +179,12 @@ impl Node {
         Ok(items(&list).iter().filter_map(Program::read).collect())
     }
 
-    /// All programs; none where they may not be listed.
+    /// Reads all programs; empty if the user may not list them.
     pub(crate) fn all_programs(&mut self) -> Result<Vec<Program>, String> {
         self.link.list(&command("LOCK.SESSION LIST"), Program::read)
     }
 
-    /// The queue of a lock, or the locks of a program.
+    /// Reads the queue of a lock, or the locks of a program.
     pub(crate) fn look(&mut self, what: &What) -> Result<Found, String> {
         match what {
             What::Lock(key) => {
@@ -200,7 +200,7 @@ impl Node {
         self.link.list(&waiters_of(key, count), Waiter::read)
     }
 
-    /// The locks that a program holds, and those of the longest queues that it waits for.
+    /// Reads the locks that a program holds, and those that it waits for in the longest queues.
     fn claims(&mut self, session: i64) -> Result<Vec<Claim>, String> {
         let held = command(&format!("LOCK.SESSION GRANTS {session} COUNT {WAITERS}"));
         let held = match self.link.ask(&held)? {
@@ -228,8 +228,8 @@ impl Node {
         Ok(claims)
     }
 
-    /// Closes the connection of a waiter; returns a message. A client that does not wait any more, or polls a
-    /// session, is left alone.
+    /// Closes the connection of a waiter. Returns a message. Does nothing if the client no longer waits, or polls a
+    /// session.
     pub(crate) fn kill(&mut self, key: &[u8], client: i64) -> Result<String, String> {
         let queue = self.waiters(key, usize::from(u16::MAX))?;
         if !queue.iter().any(|waiter| waiter.client_id == client) {
@@ -251,7 +251,7 @@ impl Node {
         })
     }
 
-    /// Ends a program's session; returns a message.
+    /// Ends a program's session. Returns a message.
     pub(crate) fn end(&mut self, session: i64) -> Result<String, String> {
         let kill = command(&format!("LOCK.SESSION KILL {session}"));
         Ok(match self.link.ask(&kill)? {
@@ -260,8 +260,8 @@ impl Node {
         })
     }
 
-    /// Deletes the lock if its grant still has this token; returns a message. `WATCH` makes the check and the
-    /// deletion atomic: a connection that fails in between ends it.
+    /// Deletes the lock if its grant still has this token. Returns a message. `WATCH` makes the check and the deletion
+    /// atomic. If the connection fails in between, nothing is deleted.
     pub(crate) fn unlock(&mut self, key: &[u8], token: i64) -> Result<String, String> {
         let link = &mut self.link;
         let watched = link.ask(&on("WATCH", key))?;

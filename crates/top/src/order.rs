@@ -1,9 +1,9 @@
-//! Orders from the view, the questions before those that end something, and the updates that it receives.
+//! The orders of the view, the questions before destructive ones, and the updates that the view receives.
 
 use crate::snapshot::{Found, Held, Id, Snapshot, What};
 use redis_lock_tool::{Program, Waiter, words};
 
-/// The width of a name in a question: keys may be of any length.
+/// The width of a name in a question. Longer names are shortened.
 const MAX_NAME: usize = 60;
 
 /// An order from the view for a server.
@@ -13,7 +13,7 @@ pub(crate) struct Order {
     pub(crate) action: Action,
 }
 
-/// The action that an order asks of a server.
+/// The action of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Read the queue of this lock, or the locks of this program.
@@ -38,7 +38,7 @@ pub(crate) enum Update {
 }
 
 impl Order {
-    /// To look at this.
+    /// The order to read this lock or program.
     pub(crate) fn look(id: &Id) -> Self {
         Self {
             server: id.server.clone(),
@@ -47,10 +47,10 @@ impl Order {
     }
 }
 
-/// A question before an action, or why there is nothing to ask.
+/// A question and its action, or the reason why there is nothing to ask.
 type Asked = Result<(String, Action), String>;
 
-/// Whether a lock is to be freed.
+/// Asks whether to free a lock.
 pub(crate) fn unlock(server: &str, key: &[u8], held: Option<&Held>) -> Asked {
     let held = held.ok_or("that lock is free")?;
     let text = format!(
@@ -66,7 +66,7 @@ pub(crate) fn unlock(server: &str, key: &[u8], held: Option<&Held>) -> Asked {
     Ok((text, action))
 }
 
-/// Whether the client of a waiting call is to be killed. A queued call has none of its own.
+/// Asks whether to kill the client of a waiting call. A queued call has no client of its own.
 pub(crate) fn kill(server: &str, key: &[u8], waiter: Option<&Waiter>, now: &Snapshot) -> Asked {
     let waiter = waiter.ok_or("nobody waits")?;
     if now.is_queued(server, waiter) {
@@ -86,7 +86,7 @@ pub(crate) fn kill(server: &str, key: &[u8], waiter: Option<&Waiter>, now: &Snap
     Ok((text, action))
 }
 
-/// Whether the session of a program is to end.
+/// Asks whether to end the session of a program.
 pub(crate) fn end(server: &str, program: Option<&Program>) -> Asked {
     let program = program.ok_or("that program has ended")?;
     let text = format!(
@@ -102,7 +102,7 @@ pub(crate) fn end(server: &str, program: Option<&Program>) -> Asked {
     Ok((text, action))
 }
 
-/// A name that is cut to leave space for the rest of the question.
+/// Shortens a name to leave space for the rest of the question.
 pub(crate) fn short(name: &[u8]) -> String {
     words::cut(&words::name(name), MAX_NAME)
 }

@@ -165,7 +165,7 @@ fn draw_question(question: &str, frame: &mut Frame) {
     frame.render_widget(question, area);
 }
 
-/// Clears an area in the middle of the screen, no larger than the screen.
+/// Clears an area in the middle of the screen. The area is never larger than the screen.
 fn middle(frame: &mut Frame, width: u16, height: u16) -> Rect {
     let (width, height) = (Constraint::Length(width), Constraint::Length(height));
     let area = frame.area().centered(width, height);

@@ -10,7 +10,7 @@ pub(crate) struct Id {
     pub(crate) what: What,
 }
 
-/// The thing that a line of a table is about.
+/// What a row of a table is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
     /// The lock of this name.
@@ -50,7 +50,7 @@ record! {
 pub(crate) struct Lock {
     pub(crate) key: Vec<u8>,
     pub(crate) held: Held,
-    /// The first waiter; read only for the longest queues.
+    /// The first waiter, which is read only for the longest queues.
     pub(crate) first: Option<Waiter>,
 }
 
@@ -59,9 +59,9 @@ pub(crate) struct Lock {
 pub(crate) struct Claim {
     pub(crate) key: Vec<u8>,
     pub(crate) owner: Vec<u8>,
-    /// How long it has waited; none: it holds the lock.
+    /// How long the program has waited; `None` if it holds the lock.
     pub(crate) waited_ms: Option<i64>,
-    /// The time left of the lease, or of the wait; -1: without end.
+    /// The time left of the lease or of the wait; -1 if it does not end.
     pub(crate) left_ms: i64,
 }
 
@@ -79,11 +79,11 @@ pub(crate) enum Found {
 pub(crate) struct Server {
     pub(crate) address: String,
     pub(crate) info: Names,
-    /// How many keys of all kinds it has.
+    /// The number of its keys, of all types.
     pub(crate) keys: i64,
-    /// True when all its keys were scanned once.
+    /// True once all its keys were scanned.
     pub(crate) searched: bool,
-    /// Why it could not be read, or not completely.
+    /// Why the server could not be read, or not completely.
     pub(crate) error: Option<String>,
     pub(crate) locks: Vec<Lock>,
     pub(crate) hot: Vec<Hot>,
@@ -98,7 +98,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// These servers now.
+    /// A snapshot of these servers at the current time.
     pub(crate) fn of(servers: Vec<Server>) -> Self {
         let at = Instant::now();
         Self { at, servers }
@@ -108,13 +108,13 @@ impl Snapshot {
         self.servers.iter().find(|one| one.address == address)
     }
 
-    /// A field of each server that has it.
+    /// The values of a field, from the servers that have it.
     fn numbers(&self, field: &str) -> impl Iterator<Item = i64> {
         let servers = self.servers.iter();
         servers.filter_map(move |server| number(&server.info, field))
     }
 
-    /// The sum of a field over the servers; `None` when no server has it.
+    /// The sum of a field over the servers; `None` if no server has it.
     pub(crate) fn sum(&self, field: &str) -> Option<i64> {
         self.numbers(field).reduce(i64::saturating_add)
     }
@@ -124,8 +124,8 @@ impl Snapshot {
         self.numbers(field).max()
     }
 
-    /// The increase of a counter per second since an earlier snapshot, over all servers. A counter that is
-    /// lower than before is that of a restarted server, and counts from 0.
+    /// The increase of a counter per second since an earlier snapshot, over all servers. If a counter is lower than
+    /// before, the server was restarted, and the counter counts from 0.
     pub(crate) fn rate(&self, field: &str, before: &Self) -> Option<f64> {
         let seconds = self.at.saturating_duration_since(before.at).as_secs_f64();
         let steps = self.servers.iter().filter_map(|server| {
@@ -138,19 +138,19 @@ impl Snapshot {
         (seconds > 0.0).then(|| total as f64 / seconds)
     }
 
-    /// The holder of a lock, where it is known.
+    /// The holder of a lock, if known.
     pub(crate) fn held(&self, server: &str, key: &[u8]) -> Option<&Held> {
         let mut locks = self.server(server)?.locks.iter();
         locks.find(|lock| lock.key == key).map(|lock| &lock.held)
     }
 
-    /// The program of a session, where it is known.
+    /// The program of a session, if known.
     pub(crate) fn program(&self, server: &str, session: i64) -> Option<&Program> {
         let mut programs = self.server(server)?.programs.iter();
         programs.find(|program| program.id == session)
     }
 
-    /// Whether no client of its own waits for this call. A call of an unknown session counts as queued, because
+    /// Whether the call has no blocked client of its own. A call of an unknown session counts as queued, because
     /// killing the client of a queued call would cut off a whole program.
     pub(crate) fn is_queued(&self, server: &str, call: &Waiter) -> bool {
         let polls = |program: &Program| program.client_id == call.client_id;

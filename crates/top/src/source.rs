@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a cluster is asked for its primaries.
+/// How often the primaries of a cluster are read.
 const TOPOLOGY_PERIOD: Duration = Duration::from_secs(5);
 
 /// The servers.
@@ -29,7 +29,7 @@ impl Source {
         }
     }
 
-    /// Reads a snapshot periodically and carries out orders in between, until a channel is closed.
+    /// Reads snapshots periodically and carries out orders in between, until a channel is closed.
     pub(crate) fn serve(
         mut self,
         every: Duration,
@@ -86,8 +86,8 @@ impl Source {
         update.unwrap_or_else(Update::Done)
     }
 
-    /// Finds the primaries with slots of a cluster, by any node that answers: the given one may be down. A
-    /// server that is in no cluster stays as it is.
+    /// Finds the primaries of a cluster that have slots, from any node that answers, because the given node may be
+    /// down. Does nothing for a server without a cluster.
     pub(crate) fn find_primaries(&mut self) {
         let mut links = self.nodes.iter_mut().map(|node| &mut node.link);
         let known = links.find_map(|link| primaries(link).ok());
@@ -107,7 +107,7 @@ impl Source {
     }
 }
 
-/// The primaries with slots by a node's view; empty when it is in no cluster.
+/// The primaries with slots in the view of a node; empty if it is not in a cluster.
 fn primaries(link: &mut Link) -> Result<Vec<ClusterNode>, String> {
     let mut told = |command: &Cmd| Ok::<_, String>(text(&link.ask(command)?.unwrap_or(Value::Nil)));
     if number(&lines(&told(&command("INFO cluster"))?), "cluster_enabled") != Some(1) {

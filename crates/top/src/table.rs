@@ -23,14 +23,14 @@ pub(crate) struct Column {
     pub(crate) name: &'static str,
     /// 0 for a name, which takes the remaining width.
     pub(crate) width: u16,
-    /// The column is left out on narrower screens.
+    /// The column is hidden on narrower screens.
     pub(crate) from: u16,
 }
 
 /// The name of the column that is shown only for a cluster.
 pub(crate) const SERVER: &str = "server";
 
-/// A column, and its cell in one row.
+/// A column with its cell in one row.
 pub(crate) type Field = (Column, Cell);
 
 const fn field(name: &'static str, width: u16, from: u16, cell: Cell) -> Field {
@@ -39,12 +39,12 @@ const fn field(name: &'static str, width: u16, from: u16, cell: Cell) -> Field {
 
 /// A cell.
 pub(crate) enum Cell {
-    /// A key, or a server.
+    /// The name of a key or a server.
     Name(Vec<u8>),
-    /// The holder, or waiter.
+    /// The owner of a holder or a waiter.
     Owner(Vec<u8>),
     Number(i64),
-    /// Milliseconds; -1: without end.
+    /// Milliseconds; -1 means without end.
     Length(i64),
 }
 
@@ -57,7 +57,7 @@ impl Cell {
         }
     }
 
-    /// Its text in at most so many columns.
+    /// The text of the cell in at most `width` columns.
     pub(crate) fn text_within(&self, width: usize) -> String {
         let text = self.text();
         match self {
@@ -70,7 +70,7 @@ impl Cell {
 /// One line of a table.
 pub(crate) struct Row {
     pub(crate) id: Id,
-    /// The figure that the title of the table names.
+    /// The number that the table is sorted by.
     rank: i64,
     pub(crate) fields: Vec<Field>,
 }
@@ -126,8 +126,8 @@ impl Panel {
         }
     }
 
-    /// The rows whose key or owner contains the filter, in the order that the title names. Equal ones keep their order
-    /// from snapshot to snapshot.
+    /// The rows whose key or owner contains the filter, in the order that the title names. Rows with the same rank keep
+    /// their order from snapshot to snapshot.
     pub(crate) fn rows(self, snapshot: &Snapshot, filter: &str) -> Vec<Row> {
         let servers = snapshot.servers.iter();
         let mut rows: Vec<_> = servers.flat_map(|server| self.rows_of(server)).collect();

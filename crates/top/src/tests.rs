@@ -1,4 +1,4 @@
-//! Tests of the view: on facts made by hand, and with real servers.
+//! Tests of the view, on handmade snapshots and with real servers.
 
 mod hand_made;
 mod programs;
@@ -15,17 +15,17 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// A screen, with the servers that carry out its orders, or with none.
+/// A screen, which may have servers that carry out its orders.
 struct Screen {
     view: View,
     source: Option<Source>,
     size: (u16, u16),
-    /// The order of the last key, where nobody carries it out.
+    /// The order of the last key, if there are no servers to carry it out.
     order: Option<Order>,
 }
 
 impl Screen {
-    /// Of a snapshot made by hand.
+    /// A screen of a handmade snapshot.
     fn of(snapshot: Snapshot) -> Self {
         let mut screen = Self {
             view: View::new(),
@@ -38,7 +38,7 @@ impl Screen {
         screen
     }
 
-    /// Of real servers.
+    /// A screen of real servers.
     fn live(mut source: Source) -> Self {
         let mut screen = Self::of(source.read());
         screen.source = Some(source);

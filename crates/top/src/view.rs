@@ -1,5 +1,4 @@
-//! The state of the screen, and how keys and updates change it. It neither draws nor talks to a server: it
-//! returns orders.
+//! The state of the screen, and how keys and updates change it. The view does not talk to servers, but returns orders.
 
 use crate::order::{self, Action, Order, Update};
 use crate::snapshot::{Found, Id, Snapshot, What};
@@ -10,7 +9,7 @@ use redis_lock_tool::Waiter;
 const PAGE: isize = 10;
 const PANELS: usize = Panel::ALL.len();
 
-/// The effect of the keys.
+/// What the keys do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Move in the tables.
@@ -29,9 +28,9 @@ pub(crate) enum Mode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Details {
     pub(crate) id: Id,
-    /// None: the server has not answered yet.
+    /// `None` until the server has answered.
     pub(crate) found: Option<Found>,
-    /// The chosen call, by its client and its owner. It stays chosen when it moves in the queue.
+    /// The client and owner of the chosen call, which stays chosen when it moves in the queue.
     chosen: Option<(i64, Vec<u8>)>,
 }
 
@@ -68,7 +67,7 @@ impl View {
         panel.rows(&self.now, &self.filter)
     }
 
-    /// The index of the chosen row, else the first row.
+    /// The index of the chosen row, or of the first row.
     pub(crate) fn chosen(&self, panel: Panel, rows: &[Row]) -> Option<usize> {
         let chosen = self.chosen[panel as usize].as_ref();
         position(rows, |row| Some(&row.id) == chosen)
@@ -88,7 +87,7 @@ impl View {
                 self.before = (!before.servers.is_empty()).then_some(before);
             }
             Update::Found(id, found) => {
-                // The subject of a question does not change while it is shown.
+                // Do not change the subject of a question while the question is shown.
                 if let Mode::Details(details) = &mut self.mode
                     && details.id == id
                 {
@@ -98,7 +97,7 @@ impl View {
             }
             Update::Done(message) => self.message = Some(message),
         }
-        // Refresh what is shown in front.
+        // Refresh the popup.
         match &self.mode {
             Mode::Details(details) => Some(Order::look(&details.id)),
             _ => None,
@@ -121,7 +120,7 @@ impl View {
             }
             Mode::Confirm(_, order, back) => {
                 self.mode = *back;
-                // Any other key is a no.
+                // Any other key means no.
                 (key.code == KeyCode::Char('y')).then_some(order)
             }
             Mode::Help => None,
@@ -207,7 +206,7 @@ impl View {
         self.ask(server.clone(), asked, Mode::Details(details));
     }
 
-    /// Asks, or tells why there is nothing to ask, and returns to the mode before.
+    /// Asks a question, or shows why there is nothing to ask. Afterwards the view returns to the mode `back`.
     fn ask(&mut self, server: String, asked: Result<(String, Action), String>, back: Mode) {
         match asked {
             Ok((question, action)) => {
@@ -252,7 +251,7 @@ impl Details {
         }
     }
 
-    /// The position of the chosen call, else the first.
+    /// The position of the chosen call, or of the first call.
     pub(crate) fn position(&self) -> Option<usize> {
         let chosen = self.chosen.as_ref();
         let is_chosen = |waiter: &Waiter| {
@@ -276,7 +275,7 @@ impl Details {
     }
 }
 
-/// The position of the chosen line, else the first.
+/// The position of the chosen line, or of the first line.
 fn position<T>(lines: &[T], is_chosen: impl Fn(&T) -> bool) -> Option<usize> {
     let first = (!lines.is_empty()).then_some(0);
     lines.iter().position(is_chosen).or(first)

@@ -12,7 +12,7 @@ use crate::locks::{CommandError, LockView, Primary, answer, now};
 use crate::server::{Command, Context, KeyUse, OwnedText, Rights, Spec, Text};
 use crate::sessions;
 
-/// Precedes a key when the server is asked whether the caller may use the command with that key.
+/// The keyword before the key when the module asks the server whether the caller may use the command with that key.
 const KEYWORD: &str = "KEY";
 
 pub(super) struct Grants;
@@ -46,7 +46,7 @@ fn grants<'call>(
     let database = context.database();
     let mut place = GrantPlace::default();
     let found: Vec<_> = iter::from_fn(|| sessions::next_grant(context, id, &mut place))
-        .filter_map(|grant| Some((look(context, &rights, &grant)?, grant)))
+        .filter_map(|grant| Some((visible(context, &rights, &grant)?, grant)))
         .take(max.unwrap_or(usize::MAX))
         .collect();
     context.select_database(database);
@@ -68,8 +68,8 @@ fn grants<'call>(
     Ok(())
 }
 
-/// The hold count of a grant and what is left of its lease, if it still exists and the caller may see it.
-fn look(context: Context<'_>, rights: &Rights, grant: &SessionGrant) -> Option<(i64, i64)> {
+/// The hold count of a grant and the time left of its lease, if the grant still exists and the caller may see it.
+fn visible(context: Context<'_>, rights: &Rights, grant: &SessionGrant) -> Option<(i64, i64)> {
     let words = ["lock.session", "grants", KEYWORD].map(|word| OwnedText::new(word.as_bytes()));
     let name = OwnedText::new(&grant.lock_id.key);
     let [command, subcommand, keyword] = &words;

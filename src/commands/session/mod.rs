@@ -1,4 +1,4 @@
-//! `LOCK.SESSION`, one file for each subcommand or two.
+//! `LOCK.SESSION` and its subcommands.
 
 mod close;
 mod grants;
@@ -15,7 +15,7 @@ use crate::locks::CommandError;
 use crate::server::{self, AclCategory, Context, Spec, Text};
 use crate::sessions;
 
-/// The command that has the subcommands, and what they have in common.
+/// The container command, with the fields that its subcommands have in common.
 const CONTAINER: Spec = Spec {
     name: c"lock.session",
     flags: c"",
@@ -52,7 +52,7 @@ fn words<'call>(
     Ok(in_order(words))
 }
 
-/// Checks that the caller's user has this session, and the name.
+/// Checks the name of the lock, and that the session belongs to the caller's user and database.
 pub(super) fn check_session(
     context: Context<'_>,
     name: Text<'_>,
@@ -62,7 +62,7 @@ pub(super) fn check_session(
     sessions::check_known(context, session)
 }
 
-/// Checks the name of a lock whose grant a session may have.
+/// Checks that the name of a lock is short enough for a grant in a session.
 pub(super) fn check_session_name(name: Text<'_>) -> Result<(), CommandError> {
     if name.bytes().len() > MAX_WATCHED_NAME {
         return Err(CommandError::argument(

@@ -102,7 +102,7 @@ impl Arena {
             memory: 0,
         };
         arena.furnish();
-        arena.memory = arena.used_memory();
+        arena.memory = arena.server.used_memory();
         arena
     }
 
@@ -241,20 +241,12 @@ impl Arena {
         self.ask_one("FLUSHALL").expect("an empty server");
         let before = self.memory;
         self.until(|arena| {
-            let after = arena.used_memory();
+            let after = arena.server.used_memory();
             if after < before + MEMORY_LEFT {
                 return Ok(());
             }
             Err(format!("{before} bytes of memory before, {after} after"))
         });
-    }
-
-    /// Without what the server keeps for replicas and files, which grows to a size of its own.
-    fn used_memory(&mut self) -> i64 {
-        self.ask_one("MEMORY PURGE").expect("purged");
-        let memory = self.server.info("memory");
-        let bytes = |name: &str| memory[name].parse::<i64>().expect("a number");
-        bytes("used_memory") - bytes("mem_total_replication_buffers") - bytes("mem_aof_buffer")
     }
 }
 

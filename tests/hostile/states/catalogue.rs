@@ -57,10 +57,11 @@ pub(crate) const LIBRARY: &str = "#!lua name=states\n\
     redis.register_function('run', run)\n\
     redis.register_function{function_name='look', callback=run, flags={'no-writes'}}";
 
-const fn sends(name: &'static str, before: &'static [&'static str]) -> State {
+/// Nothing but the command is sent.
+const fn bare(name: &'static str) -> State {
     State {
         name,
-        before,
+        before: &[],
         after: &[],
         wrap: None,
         silent: false,
@@ -69,45 +70,51 @@ const fn sends(name: &'static str, before: &'static [&'static str]) -> State {
     }
 }
 
-const fn within(
-    name: &'static str,
-    before: &'static [&'static str],
-    after: &'static [&'static str],
-) -> State {
-    State {
-        after,
-        ..sends(name, before)
-    }
+const fn sends(name: &'static str, before: &'static [&'static str]) -> State {
+    bare(name).before(before)
 }
 
 const fn called(name: &'static str, by: &'static [&'static str]) -> State {
-    State {
-        wrap: Some(Wrap::Call(by)),
-        ..sends(name, &[])
-    }
-}
-
-const fn silent(name: &'static str, before: &'static [&'static str]) -> State {
-    State {
-        silent: true,
-        ..sends(name, before)
-    }
-}
-
-const fn closing(name: &'static str, before: &'static [&'static str]) -> State {
-    State {
-        closes: true,
-        ..sends(name, before)
-    }
+    bare(name).wrapped(Wrap::Call(by))
 }
 
 const fn ends(name: &'static str, end: End) -> State {
     State {
-        closes: true,
         end: Some(end),
-        ..sends(name, &[])
+        ..bare(name).closing()
     }
 }
+
+impl State {
+    const fn before(mut self, lines: &'static [&'static str]) -> Self {
+        self.before = lines;
+        self
+    }
+
+    const fn after(mut self, lines: &'static [&'static str]) -> Self {
+        self.after = lines;
+        self
+    }
+
+    const fn wrapped(mut self, wrap: Wrap) -> Self {
+        self.wrap = Some(wrap);
+        self
+    }
+
+    const fn silent(mut self) -> Self {
+        self.silent = true;
+        self
+    }
+
+    const fn closing(mut self) -> Self {
+        self.closes = true;
+        self
+    }
+}
+
+/// When the lock is on its way to it.
+const KILLED: &[&str] = &["LOCK.RELEASE @key them", "CLIENT KILL ADDR @address"];
+const UNBLOCKED: &[&str] = &["LOCK.RELEASE @key them", "CLIENT UNBLOCK @id"];
 
 /// Those after which a connection continues come first.
 pub(crate) const STATES: &[State] = &[
@@ -115,10 +122,7 @@ pub(crate) const STATES: &[State] = &[
     sends("RESP3", &["HELLO 3"]),
     sends("named", &["HELLO 3 SETNAME peer"]),
     sends("named at log-in", &["HELLO 3 AUTH able able SETNAME peer"]),
-    State {
-        wrap: Some(Wrap::Inline),
-        ..sends("inline", &[])
-    },
+    bare("inline").wrapped(Wrap::Inline),
     sends("SUBSCRIBE", &["SUBSCRIBE news"]),
     sends("PSUBSCRIBE", &["PSUBSCRIBE __key*"]),
     sends("SSUBSCRIBE", &["SSUBSCRIBE news"]),
@@ -127,19 +131,15 @@ pub(crate) const STATES: &[State] = &[
     sends("RESP3, SSUBSCRIBE", &["HELLO 3", "SSUBSCRIBE news"]),
     sends("subscribed once", &["SUBSCRIBE news", "UNSUBSCRIBE"]),
     sends("MONITOR", &["MONITOR"]),
-    within("MULTI", &["MULTI"], &["EXEC"]),
-    within("MULTI, DISCARD", &["MULTI"], &["DISCARD"]),
-    within("aborted MULTI", &["MULTI"], &["LOCK.INFO", "EXEC"]),
-    within("open MULTI", &["MULTI"], &[]),
-    within(
-        "WATCH",
-        &["WATCH @key"],
-        &["MULTI", "LOCK.INFO @key", "EXEC"],
-    ),
-    within("WATCH, MULTI", &["WATCH @key", "MULTI"], &["EXEC"]),
-    silent("REPLY OFF", &["CLIENT REPLY OFF"]),
-    silent("REPLY SKIP", &["CLIENT REPLY SKIP"]),
-    silent("REPLY ON", &["CLIENT REPLY OFF", "CLIENT REPLY ON"]),
+    sends("MULTI", &["MULTI"]).after(&["EXEC"]),
+    sends("MULTI, DISCARD", &["MULTI"]).after(&["DISCARD"]),
+    sends("aborted MULTI", &["MULTI"]).after(&["LOCK.INFO", "EXEC"]),
+    sends("open MULTI", &["MULTI"]),
+    sends("WATCH", &["WATCH @key"]).after(&["MULTI", "LOCK.INFO @key", "EXEC"]),
+    sends("WATCH, MULTI", &["WATCH @key", "MULTI"]).after(&["EXEC"]),
+    sends("REPLY OFF", &["CLIENT REPLY OFF"]).silent(),
+    sends("REPLY SKIP", &["CLIENT REPLY SKIP"]).silent(),
+    sends("REPLY ON", &["CLIENT REPLY OFF", "CLIENT REPLY ON"]).silent(),
     sends("RESET", &["RESET"]),
     sends("AUTH", &["AUTH able able"]),
     sends("AUTH, few rights", &["AUTH unable unable"]),
@@ -147,39 +147,15 @@ pub(crate) const STATES: &[State] = &[
     sends("AUTH refused", &["AUTH able wrong"]),
     sends("SELECT", &["SELECT 3"]),
     sends("SELECT refused", &["SELECT 99"]),
-    sends(
-        "TRACKING",
-        &["HELLO 3", "CLIENT TRACKING ON", "LOCK.INFO @key"],
-    ),
+    bare("TRACKING").before(&["HELLO 3", "CLIENT TRACKING ON", "LOCK.INFO @key"]),
     sends("TRACKING BCAST", &["HELLO 3", "CLIENT TRACKING ON BCAST"]),
-    sends(
-        "TRACKING BCAST PREFIX",
-        &["HELLO 3", "CLIENT TRACKING ON BCAST PREFIX @key"],
-    ),
-    sends(
-        "TRACKING OPTIN",
-        &["HELLO 3", "CLIENT TRACKING ON OPTIN", "CLIENT CACHING YES"],
-    ),
-    sends(
-        "TRACKING OPTOUT",
-        &["HELLO 3", "CLIENT TRACKING ON OPTOUT", "CLIENT CACHING NO"],
-    ),
-    sends(
-        "TRACKING NOLOOP",
-        &["HELLO 3", "CLIENT TRACKING ON NOLOOP", "LOCK.INFO @key"],
-    ),
-    sends(
-        "TRACKING REDIRECT",
-        &["CLIENT TRACKING ON REDIRECT @listener", "LOCK.INFO @key"],
-    ),
-    sends(
-        "TRACKING BCAST REDIRECT",
-        &["CLIENT TRACKING ON BCAST REDIRECT @listener"],
-    ),
-    sends(
-        "TRACKING OFF",
-        &["CLIENT TRACKING ON", "CLIENT TRACKING OFF"],
-    ),
+    bare("TRACKING BCAST PREFIX").before(&["HELLO 3", "CLIENT TRACKING ON BCAST PREFIX @key"]),
+    bare("TRACKING OPTIN").before(&["HELLO 3", "CLIENT TRACKING ON OPTIN", "CLIENT CACHING YES"]),
+    bare("TRACKING OPTOUT").before(&["HELLO 3", "CLIENT TRACKING ON OPTOUT", "CLIENT CACHING NO"]),
+    bare("TRACKING NOLOOP").before(&["HELLO 3", "CLIENT TRACKING ON NOLOOP", "LOCK.INFO @key"]),
+    bare("TRACKING REDIRECT").before(&["CLIENT TRACKING ON REDIRECT @listener", "LOCK.INFO @key"]),
+    bare("TRACKING BCAST REDIRECT").before(&["CLIENT TRACKING ON BCAST REDIRECT @listener"]),
+    bare("TRACKING OFF").before(&["CLIENT TRACKING ON", "CLIENT TRACKING OFF"]),
     sends("NO-EVICT", &["CLIENT NO-EVICT ON"]),
     sends("NO-TOUCH", &["CLIENT NO-TOUCH ON"]),
     sends("CAPA redirect", &["CLIENT CAPA redirect"]),
@@ -187,58 +163,40 @@ pub(crate) const STATES: &[State] = &[
     sends("READONLY", &["READONLY"]),
     sends("READWRITE", &["READONLY", "READWRITE"]),
     sends("ASKING", &["ASKING"]),
-    sends(
-        "REPLCONF",
-        &["REPLCONF listening-port 1", "REPLCONF capa eof capa psync2"],
-    ),
-    silent("PSYNC", &["REPLCONF capa psync2", "PSYNC ? -1"]),
+    bare("REPLCONF").before(&["REPLCONF listening-port 1", "REPLCONF capa eof capa psync2"]),
+    sends("PSYNC", &["REPLCONF capa psync2", "PSYNC ? -1"]).silent(),
     sends("BLPOP", &["BLPOP @nowhere 0.01"]),
     sends("XREAD", &["XREAD BLOCK 10 STREAMS @nowhere $"]),
     sends("WAIT", &["WAIT 9 10"]),
     sends("WAITAOF", &["WAITAOF 0 9 10"]),
     // Another lock, which is held, and this one, which may be.
     sends("ACQUIRE BLOCK", &["LOCK.ACQUIRE @gate @me BLOCK 10"]),
-    sends(
-        "ACQUIRE BLOCK twice",
-        &[
-            "LOCK.ACQUIRE @key @me BLOCK 10",
-            "LOCK.ACQUIRE @gate @me BLOCK 10",
-        ],
-    ),
+    bare("ACQUIRE BLOCK twice").before(&[
+        "LOCK.ACQUIRE @key @me BLOCK 10",
+        "LOCK.ACQUIRE @gate @me BLOCK 10",
+    ]),
     sends("ACQUIRE", &["LOCK.ACQUIRE @key @me PX 600000"]),
     sends("unread replies", &["GET large", "GET large", "GET large"]),
     called("EVAL", &["EVAL", SCRIPT, "0"]),
     called("EVAL_RO", &["EVAL_RO", SCRIPT, "0"]),
     called("FCALL", &["FCALL", "run", "0"]),
     called("FCALL_RO", &["FCALL_RO", "look", "0"]),
-    within("QUIT behind", &[], &["QUIT"]),
-    within("RESET behind", &[], &["RESET"]),
-    within(
-        "CLIENT KILL behind",
-        &[],
-        &["CLIENT KILL ADDR @address SKIPME no"],
-    ),
-    within(
-        "more behind",
-        &[],
-        &[
-            "LOCK.RELEASE @key @me",
-            "LOCK.ACQUIRE @key @me BLOCK 10",
-            "LOCK.RENEW @key @me PX 600000",
-        ],
-    ),
-    closing("QUIT", &["QUIT"]),
-    closing("CLIENT KILL", &["CLIENT KILL ADDR @address SKIPME no"]),
+    bare("QUIT behind").after(&["QUIT"]),
+    bare("RESET behind").after(&["RESET"]),
+    bare("CLIENT KILL behind").after(&["CLIENT KILL ADDR @address SKIPME no"]),
+    bare("more behind").after(&[
+        "LOCK.RELEASE @key @me",
+        "LOCK.ACQUIRE @key @me BLOCK 10",
+        "LOCK.RENEW @key @me PX 600000",
+    ]),
+    sends("QUIT", &["QUIT"]).closing(),
+    sends("CLIENT KILL", &["CLIENT KILL ADDR @address SKIPME no"]).closing(),
     // What a transaction has begun, it ends.
-    State {
-        closes: true,
-        ..within(
-            "CLIENT KILL in MULTI",
-            &["MULTI", "CLIENT KILL ADDR @address SKIPME no"],
-            &["EXEC"],
-        )
-    },
-    closing("too much unread", &["GET huge"]),
+    bare("CLIENT KILL in MULTI")
+        .closing()
+        .before(&["MULTI", "CLIENT KILL ADDR @address SKIPME no"])
+        .after(&["EXEC"]),
+    sends("too much unread", &["GET huge"]).closing(),
     ends("half closed at once", End::AtOnce(Cut::Half)),
     ends("half closed", End::Later(Cut::Half)),
     ends("reset at once", End::AtOnce(Cut::Reset)),
@@ -246,28 +204,12 @@ pub(crate) const STATES: &[State] = &[
     ends("garbage at once", End::AtOnce(Cut::Garbage)),
     ends("garbage", End::Later(Cut::Garbage)),
     ends("killed", End::By(&["CLIENT KILL ADDR @address"])),
-    // The lock is on its way to it.
-    ends(
-        "killed when granted",
-        End::By(&["LOCK.RELEASE @key them", "CLIENT KILL ADDR @address"]),
-    ),
-    ends(
-        "unblocked when granted",
-        End::By(&["LOCK.RELEASE @key them", "CLIENT UNBLOCK @id"]),
-    ),
+    ends("killed when granted", End::By(KILLED)),
+    ends("unblocked when granted", End::By(UNBLOCKED)),
     ends("unblocked", End::By(&["CLIENT UNBLOCK @id"])),
-    ends(
-        "unblocked with an error",
-        End::By(&["CLIENT UNBLOCK @id ERROR"]),
-    ),
-    State {
-        before: &["AUTH @me @me"],
-        ..ends("user deleted", End::By(&["ACL DELUSER @me"]))
-    },
-    State {
-        before: &["AUTH @me @me"],
-        ..ends("rights taken", End::By(&["ACL SETUSER @me resetkeys"]))
-    },
+    ends("unblocked: error", End::By(&["CLIENT UNBLOCK @id ERROR"])),
+    ends("user deleted", End::By(&["ACL DELUSER @me"])).before(&["AUTH @me @me"]),
+    ends("rights taken", End::By(&["ACL SETUSER @me resetkeys"])).before(&["AUTH @me @me"]),
 ];
 
 /// The database that `SELECT` leads to.

@@ -18,10 +18,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Words are an order to the test bed.
+// Words are a command to the test bed.
 type Words map[string]any
 
-// Reported is what the test bed says to an order.
+// Reported is the answer of the test bed to a command.
 type Reported struct {
 	Error, Name               string
 	Port, Lost, Pending       int
@@ -55,7 +55,7 @@ func here() string {
 	return filepath.Dir(file)
 }
 
-// Order gives an order that has to succeed.
+// Order sends a command that has to succeed.
 func Order(t *testing.T, do string, order Words) Reported {
 	t.Helper()
 	order["do"] = do
@@ -77,7 +77,7 @@ type Server struct {
 	t       *testing.T
 }
 
-// Start starts so many servers that do not know of each other.
+// Start starts this many independent servers.
 func Start(t *testing.T, n int) (servers []*Server) {
 	t.Helper()
 	for range n {
@@ -93,7 +93,7 @@ func Start(t *testing.T, n int) (servers []*Server) {
 	return servers
 }
 
-// Order gives an order that concerns this server.
+// Order sends a command about this server.
 func (s *Server) Order(do string) {
 	s.t.Helper()
 	Order(s.t, do, Words{"port": s.Port})
@@ -113,7 +113,7 @@ func (s *Server) Run(command string) any {
 	return answer
 }
 
-// Owner is who holds a lock there, to that server; nobody: "".
+// Owner is the holder of a lock in the view of the server; "" if the lock is free.
 func (s *Server) Owner(key string) string {
 	s.t.Helper()
 	answer, _ := s.Run("LOCK.INFO " + key).([]any)
@@ -123,7 +123,7 @@ func (s *Server) Owner(key string) string {
 	return answer[1].(string)
 }
 
-// Eventually waits until it holds.
+// Eventually waits until the condition holds.
 func Eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {

@@ -82,7 +82,7 @@ func (p *Pool) replyOf(command *redis.Cmd) state.Reply {
 	return state.Reply{Fault: faultOf(p.options.Addr, err)}
 }
 
-// faultOf is what an error of go-redis means. It names the server.
+// faultOf returns the meaning of an error of go-redis, and names the server.
 func faultOf(server string, err error) *state.Fault {
 	var said redis.Error
 	var dialing *net.OpError

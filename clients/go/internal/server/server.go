@@ -28,7 +28,7 @@ type Server struct {
 	queue  []*call // that wait until fewer are
 }
 
-// most is how many calls and pipelines are under way at a time.
+// most is the highest number of calls and pipelines under way.
 const most = 2
 
 // bySentinels is the address of a client of go-redis whose dialer asks Sentinels.
@@ -65,7 +65,7 @@ func (s *Server) At(address string) *Server {
 	return newServer(options)
 }
 
-// call is one that waits until it is sent, then until it is answered.
+// call is a call that waits until it is sent, and then until it is answered.
 type call struct {
 	command []any
 	limit   time.Duration

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
-from ._node import Node, notify, pauses
+from ._node import Node, notify
 from .errors import LockBusy, LockError, LockMisuse
 from .observer import log, safely
 from .servers import Server
 from .state import Claim, Fault
-from .state.claims import FAR, HELD, IN_LINE, LEAST_LEASE, LOST, RELEASED, milliseconds
+from .state.claims import HELD, IN_LINE, LEAST_LEASE, LOST, RELEASED, milliseconds
 from .state.faults import Command, made
-from .state.grants import CHECK, DETACH, ENTER, EXTEND, LEAVE, RELEASE, Ask
+from .state.grants import CHECK, DETACH, EXTEND, LEAVE, RELEASE, Call
 
 INTERRUPTED = Fault("the call was interrupted")
 
@@ -30,14 +30,13 @@ class Holding:
 
     def __init__(self, locks: Any, node: Node, claim: Claim) -> None:
         self.key, self.owner = claim.name
-        self._locks, self._common, self._node, self._claim = locks, locks._common, node, claim
+        self._locks, self._node, self._claim = locks, node, claim
         self._signal = node.world.signal()  # wakes the caller of an acquire
         self._turn = node.world.turn()  # of the calls about the grant
         self._taken = 0.0
         self._calls = [claim.terms.on_lost] if claim.terms.on_lost else []
         self._is_reported = False
         self._at: Optional[Server] = None  # where the last reply to the acquire led
-        self._asking = False  # that node takes it only after ASKING
 
     def __repr__(self) -> str:
         return f"<Grant of {self.key}: {self._claim.phase}, token {self.token}>"
@@ -65,19 +64,19 @@ class Holding:
     @property
     def _is_ours(self) -> bool:
         """Whether it was acquired in this process, and this event loop."""
-        return self._common is self._locks._common
+        return self._node.world is self._locks._world
 
     def _on_lost(self, call: Callable[[Any], object]) -> None:
         with self._node.mutex:
-            if not self._is_reported:
+            if self._is_reported:
+                self._node.world.spawn(notify(call, self))
+            else:
                 self._calls.append(call)
-                return
-        self._node.world.spawn(notify(call, self))
 
     def _wake(self) -> None:
         """Makes the caller of an acquire check again, and reports a loss once. The mutex is held."""
         self._signal.set()
-        claim, observer = self._claim, self._common.observer
+        claim, observer = self._claim, self._locks._observer
         if claim.doubt:
             self._node.world.spawn(self._follow())
         if claim.phase is not LOST or not claim.handed_over or self._is_reported:
@@ -87,7 +86,7 @@ class Holding:
         for call in self._calls:
             self._node.world.spawn(notify(call, self))
         if observer:
-            self._node.world.spawn(notify(observer.lost, claim.key, self._node.state.lost_error(claim)))
+            self._node.world.spawn(notify(observer.lost, claim.key, self._node.state.end_of(claim)))
         self._stop_work()
 
     def _begin_work(self) -> None:
@@ -104,88 +103,62 @@ class Holding:
         try:
             await self._ask()
             if claim.fixed and claim.session:
-                await self._leave(LEAVE, claim.terms.lease)
+                await self._detach(claim.terms.lease, LEAVE)
             self._taken = monotonic()
             if claim.fixed or claim.terms.max_hold is not None:
-                self._node.do(self._node.time, claim, claim.terms.max_hold)
+                self._node.do(self._node.state.time, claim, claim.terms.max_hold)
         except GeneratorExit:
             raise
         except BaseException:
-            await self._give_up()
+            cancel = self._node.do(self._node.state.give_up, claim)
+            if cancel:
+                await self._send(self._node, cancel)
             raise
 
     async def _ask(self) -> None:
         """Asks until there is a grant, or raises. The loop brings the events of a place in line."""
-        claim, stop, tries, unplaced = self._claim, self._claim.terms.stop, pauses(), None
+        claim, stop = self._claim, self._claim.terms.stop
         while True:
-            if self._common.servers.is_cluster and claim.phase is not HELD:
-                unplaced = await self._place()
+            if stop and claim.phase is not HELD and stop():
+                raise made(LockBusy, claim.key, "the wait was stopped")
+            if self._locks._servers.is_cluster and claim.phase is not HELD:
+                await self._place()
             node = self._node
-            step = node.do(self._step, node)
+            step = node.do(node.state.step, claim)
             if step is None:
                 return
-            if not isinstance(step, Ask):
+            if claim.needs_session and (not node.polling or claim.phase is not IN_LINE and not isinstance(step, Call)):
+                node.do(node.run)
+            if not isinstance(step, Call):
                 await self._signal.wait(step, stop)
                 continue
-            sent, reply = monotonic(), INTERRUPTED
-            try:
-                reply = unplaced or await node.call(step.limit, step.command, self._asking)
-            finally:
-                node.do(node.state.answer, claim, step, sent, reply)
-            if reply.__class__ is Fault and reply.passing:
-                self._at, self._asking = self._common.redirected(node, reply)
-                if not self._at:
-                    left = claim.asks_until(self._common.reply) - monotonic()
-                    await self._signal.wait(min(next(tries), left), stop)
+            reply = await self._send(node, step)
+            if reply.__class__ is Fault:
+                self._at = self._locks._redirected(node, reply)
 
-    def _step(self, node: Node) -> Union[None, float, Ask]:
-        claim = self._claim
-        if claim.terms.stop and claim.phase is not HELD and claim.terms.stop():
-            raise made(LockBusy, claim.key, "the wait was stopped")
-        step = node.state.step(claim)
-        if step is not None and claim.needs_session and (
-                not node.is_running or claim.phase is not IN_LINE and not isinstance(step, Ask)):
-            node.run()
-        return step
+    async def _send(self, node: Node, call: Call) -> Any:
+        """Sends a command once, and applies and returns the reply."""
+        sent, reply = monotonic(), INTERRUPTED
+        try:
+            reply = await node.call(call.limit, call.command, asking=self._at is not None)
+        finally:
+            node.do(call.apply, sent, reply)
+        return reply
 
     async def _follow(self) -> None:
         """Looks for a grant that another node of the cluster may have now."""
         claim, node, joined = self._claim, self._node, self._claim.joined
-        sent, reply, _, at = await self._common.repeat(self.key, claim.renew_command())
-        to = at if isinstance(at, Node) else node
-
-        def found() -> None:
-            node.state.found(claim, to.state, joined, sent, reply)
-            if to.state.find(claim.name) is claim:
-                self._node = to
-                to.run()
-                if claim.cut_at < FAR:
-                    to.rewind()
-
+        sent, reply, _, to = await self._locks._repeat(self.key, claim.renew_command())
         async with self._turn:  # a call about the grant ends at the node where it began
-            node.do(found)
+            if node.do(node.state.found, claim, to.state, joined, sent, reply):
+                self._node = to
+                to.do(to.run)
 
-    async def _place(self) -> Optional[Fault]:
+    async def _place(self) -> None:
         """A wait without a place goes to the node of the cluster that has the key now."""
-        to, old = await self._common.locate(self.key, self._at), self._node
-        if isinstance(to, Fault):
-            return to
+        to, old = await self._locks._locate(self.key, self._at), self._node
         if to is not old and old.do(old.state.move, self._claim, to.state):
             self._node = to
-        return None
-
-    async def _give_up(self) -> None:
-        """Makes sure that the owner neither holds the lock nor waits for it."""
-        node, claim = self._node, self._claim
-        call = node.do(node.state.give_up, claim)
-        if call is None:
-            return
-        reply: Any = INTERRUPTED
-        try:
-            limit = min(self._common.reply, claim.end + self._common.reply - monotonic())
-            reply = await node.call(limit, claim.cancel_command(), self._asking)
-        finally:
-            node.do(node.state.cancel_answered, claim, call, reply)
 
     # The grant.
 
@@ -203,7 +176,7 @@ class Holding:
                 return error
 
             try:
-                sent, reply, was_open, _ = await self._common.repeat(self.key, command())
+                sent, reply, was_open, _ = await self._locks._repeat(self.key, command())
             finally:
                 error = node.do(end)
         if error:
@@ -217,16 +190,10 @@ class Holding:
         if lease < 0.001 or lease < LEAST_LEASE and not claim.fixed:
             raise made(LockMisuse, claim.key, "a lease must be at least 1 second, or 1 millisecond if it is fixed")
         await self._exchange(EXTEND, lambda: claim.renew_command("PX", milliseconds(lease)), lease)
-        if claim.fixed:
-            self._node.do(self._node.rewind)  # it may end earlier now
 
     async def _raise_token(self, token: int) -> None:
         """Lifts the token, for a quorum over several servers."""
         await self._exchange(CHECK, lambda: self._claim.renew_command("RAISE", token))
-
-    async def _enter_again(self, mode: Command) -> None:
-        """Adds a hold."""
-        await self._exchange(ENTER, lambda: self._claim.enter_command(mode))
 
     async def _release(self) -> None:
         error: Optional[LockError] = None
@@ -234,18 +201,15 @@ class Holding:
             await self._exchange(RELEASE, self._claim.release_command)
         except LockError as failure:
             error = failure
-        if self._common.observer:
-            safely(self._common.observer.released, self.key, monotonic() - self._taken, error)
+        if self._locks._observer:
+            safely(self._locks._observer.released, self.key, monotonic() - self._taken, error)
         if error:
             raise error
 
-    async def _detach(self, lease: float) -> None:
+    async def _detach(self, lease: float, what: str = DETACH) -> None:
+        """Makes the session stop renewing the grant."""
         if lease < 0.001:
             raise made(LockMisuse, self.key, "a lease must be at least 1 millisecond")
-        await self._leave(DETACH, lease)
-
-    async def _leave(self, what: str, lease: float) -> None:
-        """Makes the session stop renewing the grant."""
         await self._exchange(what, lambda: self._claim.renew_command("PX", milliseconds(lease), "SESSION", 0))
 
     async def _exit(self, error: Optional[BaseException]) -> None:

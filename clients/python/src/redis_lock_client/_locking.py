@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import re
 import socket
 import sys
 import weakref
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from time import monotonic
-from typing import Any, Optional, Union
+from typing import Any, Generic, Optional, TypeVar, Union
 
 from ._holding import Holding, release_all
-from ._node import Common, Node, pauses
-from .errors import LockBusy, LockError, LockLost, LockMisuse, LockUnavailable
+from ._node import Node, notify, pauses
+from .errors import LockBusy, LockLost, LockMisuse, LockUnavailable
 from .observer import Observer, safely
-from .servers import Servers
+from .servers import Server, Servers
 from .state import Claim, Fault, Task, Terms
 from .state.claims import HELD, LEAST_LEASE
-from .state.faults import made
+from .state.faults import Command
+from .state.grants import ENTER
 
 Key = Union[str, bytes]
+G = TypeVar("G", bound=Holding)
 
 
-class Locking:
+class Locking(Generic[G]):
     """The locks of one program, in both worlds."""
 
-    _world: Callable[[], Any]
-    _grant: type[Any] = Holding
+    _make_world: Callable[[], Any]
+    _grant: type[G]
     _is_async = False
 
     def __init__(self, client: Any, *, name: Optional[str] = None, lease: float = 10.0, silence: float = 30.0,
@@ -50,22 +52,18 @@ class Locking:
         self.client, self.lease = client, lease  # as they were given
         self._servers = Servers(client, self._is_async, reply)
         self._name = printable(name or os.path.basename(sys.argv[0] if sys.argv else "") or "python")
-        self._settings = (self._name, lease, silence, reply, observer)
-        self._prefix = prefix
+        self._silence, self._reply, self._prefix, self._observer = silence, reply, prefix, observer
+        self._nodes: dict[Server, Node] = {}
         self._reset()
         _all.add(self)
 
     def _reset(self) -> None:
-        """Starts again: nothing is held."""
-        self._common = Common(self._world(), self._servers, *self._settings)
+        """Starts again: nothing is held. In a child it lets go of the connections of the parent."""
+        self._world, self._is_closed = self._make_world(), False
+        nodes, self._nodes = self._nodes, {}
         self._process = f"{self._name}:{printable(socket.gethostname())}:{os.getpid()}:{os.urandom(9).hex()}-"
         self._number = itertools.count(1)
-
-    def _after_fork(self) -> None:
-        """In a child: lets go of the connections of the parent."""
-        nodes = list(self._common.nodes.values())
-        self._reset()
-        for node in nodes:
+        for node in nodes.values():
             node.wire.abandon()
             node.poller.abandon()
 
@@ -92,10 +90,9 @@ class Locking:
             raise LockMisuse("a lease must be at least 1 millisecond, and max_hold more than 0")
         self._bind()
         mode = ("SHARED",) if shared else () if permits is None else ("LIMIT", permits)
-        if wait is not None:
-            wait = None if wait == math.inf else max(0.0, wait)
+        wait = None if wait is None else max(0.0, wait)
         fixed = lease is not None
-        return Terms(mode, self._common.lease if lease is None else lease, fixed, wait, max_hold, on_lost, stop)
+        return Terms(mode, self.lease if lease is None else lease, fixed, wait, max_hold, on_lost, stop)
 
     def _full(self, key: Key) -> str:
         """The key with the prefix."""
@@ -104,41 +101,77 @@ class Locking:
             raise LockMisuse(f"a key must be a str or bytes, not {type(key).__name__}")
         return self._prefix + text
 
-    async def _acquire(self, key: str, terms: Terms, task: Optional[Task] = None, owner: str = "", token: int = 0) -> Any:
+    # Commands about a key.
+
+    async def _locate(self, key: str, server: Optional[Server] = None) -> Node:
+        """The node that has the key, or this server."""
+        found = server or await self._servers.find(key)
+        with self._world.mutex:
+            if found not in self._nodes:
+                if self._is_closed:
+                    raise LockMisuse("the client is closed")
+                self._nodes[found] = Node(self, found)
+            return self._nodes[found]
+
+    async def _repeat(self, key: str, command: Command, server: Optional[Server] = None,
+                      end: Optional[float] = None) -> tuple[float, Any, bool, Node]:
+        """Sends a command about a key until it is answered, for two reply timeouts. Returns when it was sent last, the
+        last reply, whether an earlier try had none, and the last node."""
+        end = end or monotonic() + 2 * self._reply
+        to, tries, was_open = server, pauses(), False
+        while True:
+            sent, node = monotonic(), await self._locate(key, to)
+            reply = await node.call(min(self._reply, end - sent), command, asking=to is not server)
+            is_final = reply.__class__ is not Fault or not reply.passing or reply.word == "NOSESSION"
+            if is_final or monotonic() + (rest := next(tries)) >= end:
+                return sent, reply, was_open, node
+            was_open = was_open or reply.no_reply
+            to = self._redirected(node, reply) or server
+            if to is server:
+                await self._world.signal().wait(rest)
+
+    def _redirected(self, node: Node, reply: Fault) -> Optional[Server]:
+        """Where a reply leads. ASKING precedes each command there, as the node may not have the key yet."""
+        to = self._servers.redirected(node.server, reply)
+        if to:
+            self._world.spawn(self._servers.refresh())
+        return to
+
+    # Acquires.
+
+    async def _acquire(self, key: str, terms: Terms, task: Optional[Task] = None, owner: str = "", token: int = 0) -> G:
         """Acquires a lock. Without an owner it uses the task's, or a fresh one. token: of a grant to take over."""
         error: Optional[BaseException] = None
         begun = monotonic()
         if terms.mode[:1] == ("LIMIT",):
             task = None  # each permit is an owner of its own
-        grant = task.grants.get(key) if task else None
+        grant: Optional[G] = task.grants.get(key) if task else None
         try:
             if grant is not None and grant._claim.phase is HELD and grant._is_ours:
-                await grant._enter_again(terms.mode)
+                await grant._exchange(ENTER, partial(grant._claim.enter_command, terms.mode))
             else:
-                node = await self._common.locate(key)
-                if isinstance(node, Fault):
-                    raise made(LockUnavailable, key, node.text, node.cause)
+                node = await self._locate(key)
                 grant = node.do(self._register, node, key, terms, task, owner, token)
                 await grant._acquire()
         except BaseException as raised:
             error = raised
             raise
         finally:
-            if self._common.observer:
-                safely(self._common.observer.acquired, key, monotonic() - begun, error)
+            if self._observer:
+                safely(self._observer.acquired, key, monotonic() - begun, error)
         if task:
             task.grants[key] = grant
         return grant
 
-    def _register(self, node: Node, key: str, terms: Terms, task: Optional[Task], owner: str, token: int) -> Any:
+    def _register(self, node: Node, key: str, terms: Terms, task: Optional[Task], owner: str, token: int) -> G:
         owner = owner or task and node.state.usable_owner(task) or f"{self._process}{next(self._number):x}"
         claim = Claim((key, owner), terms, node.state.at, task=task, adopts=token)
-        claim.caller = self._grant(self, node, claim)
+        grant = claim.caller = self._grant(self, node, claim)
         node.state.ask(claim)
-        return claim.caller
+        return grant
 
-    async def _acquire_all(self, keys: Iterable[Key], terms: Terms) -> list[Any]:
-        task, grants = Task(), []
+    async def _acquire_all(self, keys: Iterable[Key], terms: Terms) -> list[G]:
+        task, grants = Task(), list[G]()
         end = None if terms.wait is None else monotonic() + terms.wait
         try:
             for key in sorted({self._full(key) for key in keys}):
@@ -151,7 +184,7 @@ class Locking:
             raise
         return grants
 
-    async def _lead(self, key: str, work: Callable[[Any], Awaitable[object]], terms: Terms) -> None:
+    async def _lead(self, key: str, work: Callable[[G], object], terms: Terms) -> None:
         tries, stopped = pauses(), terms.stop or (lambda: False)
         while not stopped():
             failed: Optional[BaseException] = None  # the work did, by itself
@@ -160,7 +193,7 @@ class Locking:
                 tries = pauses()
                 try:
                     grant._begin_work()
-                    await work(grant)
+                    await notify(work, grant)
                 except BaseException as error:
                     failed = None if isinstance(error, LockLost) and grant.lost else error
                 await grant._exit(failed)
@@ -171,17 +204,16 @@ class Locking:
                     raise
             if failed:
                 raise failed
-            await self._common.world.signal().wait(next(tries), terms.stop)
+            await self._world.signal().wait(next(tries), terms.stop)
 
     async def _close(self) -> None:
-        common = self._common
-        with common.world.mutex:
-            nodes = [] if common.is_closed else list(common.nodes.values())
-            common.is_closed = True
+        with self._world.mutex:
+            nodes = [] if self._is_closed else list(self._nodes.values())
+            self._is_closed = True
         if len(nodes) == 1:
             return await nodes[0].close()
-        for closing in [common.world.spawn(node.close()) for node in nodes]:
-            await common.world.join(closing, 2 * common.reply)
+        for closing in [self._world.spawn(node.close()) for node in nodes]:
+            await self._world.join(closing, 2 * self._reply)
 
 
 def printable(text: str) -> str:
@@ -189,12 +221,12 @@ def printable(text: str) -> str:
     return re.sub(r"[^!-~]", "_", text)[:80]
 
 
-_all: weakref.WeakSet[Locking] = weakref.WeakSet()
+_all: weakref.WeakSet[Locking[Any]] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
     for locks in list(_all):
-        locks._after_fork()
+        locks._reset()
 
 
 if hasattr(os, "register_at_fork"):

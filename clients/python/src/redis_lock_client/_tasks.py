@@ -49,14 +49,9 @@ class Wire(asyncio.Protocol):
         self._parser = Parser()
         self._calls: deque[tuple[int, asyncio.Future[Any]]] = deque()  # how many replies each lacks, and where to
         self._out: list[bytes] = []
-        self.is_idle = False  # all that was sent has been answered
+        self.is_idle = False  # all that was sent has been answered, so that more can be sent together
         self.is_over = False  # it takes no more calls
         self._connecting: Optional[asyncio.Task[Optional[Fault]]] = None
-
-    @property
-    def has_room(self) -> bool:
-        """Whether calls can be sent together with the next ones of the loop."""
-        return self.is_idle and not self.is_over
 
     async def send(self, limit: float, *commands: Command, is_held: bool = False) -> list[Any]:
         """Sends commands in a pipeline, each of whose replies has this time. Returns the reply to each, or a Fault.
@@ -113,27 +108,24 @@ class Wire(asyncio.Protocol):
             while self._calls and (replies := self._parser.replies(self._calls[0][0])):
                 settle(self._calls.popleft()[1], replies)
         except ValueError as error:
-            self._fail(error)
+            self.connection_lost(error)
         self.is_idle = not self._calls
         if self.is_over:
             self.retire()
 
     def connection_lost(self, exc: Optional[Exception]) -> None:
         """Ends the calls that wait for a reply."""
-        self._fail(exc or ConnectionError("the connection was closed"))
+        for _, future in self._calls:
+            settle(future, fault_of(exc or ConnectionError("the connection was closed"), sent=not self.is_idle))
+        self.retire()
 
     def _expire(self, future: asyncio.Future[Any]) -> None:
         settle(future, Fault("no reply in time"))
         self.retire()
 
-    def _fail(self, error: Exception) -> None:
-        for _, future in self._calls:
-            settle(future, fault_of(error, sent=not self.is_idle))
-        self.retire()
-
     def retire(self) -> None:
         """Takes no more calls. The connection is closed when all that were made have been answered."""
-        self.is_over = True
+        self.is_over, self.is_idle = True, False
         if not all(future.done() for _, future in self._calls):
             return
         self._calls.clear()
@@ -147,7 +139,7 @@ class Wire(asyncio.Protocol):
 
     def close(self) -> None:
         """Closes the connection."""
-        self._fail(ConnectionError("the connection was closed"))
+        self.connection_lost(None)
 
     def abandon(self) -> None:
         """Drops the connection without using its event loop, which is the parent's, or is closed."""
@@ -184,8 +176,7 @@ class Tasks:
 
     async def join(self, task: asyncio.Future[Any], seconds: float) -> None:
         """Waits until code in the background has ended, for no longer than this."""
-        if task is not asyncio.current_task():
-            await asyncio.wait({task}, timeout=seconds)
+        await asyncio.wait({task}, timeout=seconds)
 
     async def pause(self) -> None:
         """Lets the callers run that have been woken."""

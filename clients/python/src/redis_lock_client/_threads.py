@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import struct
 import sys
@@ -153,7 +152,7 @@ class Line:
 class Wire:
     """Connections to one server. A call takes milliseconds, so few connections serve many threads."""
 
-    has_room = False  # see asyncio
+    is_idle = False  # see asyncio
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -218,8 +217,7 @@ class Threads:
 
     async def join(self, thread: Any, seconds: float) -> None:
         """Waits until code in the background has ended, for no longer than this."""
-        if thread.ident != _thread.get_ident():
-            thread.join(seconds)
+        thread.join(seconds)
 
     async def pause(self) -> None:
         """Nothing to do: the callers that have been woken run on their own threads."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Generic, Optional, TypeVar
 
 from ._holding import Holding, release_all
@@ -87,7 +87,7 @@ class Grant(Holding):
 
     def _begin_work(self) -> None:
         if self._claim.phase is LOST:
-            raise self._node.state.lost_error(self._claim)
+            raise self._node.state.end_of(self._claim)
         worker = asyncio.current_task()
         if worker:
             self._workers.append(worker)
@@ -106,14 +106,12 @@ class Grant(Holding):
         if worker in self._stopped:
             self._stopped.discard(worker)
             if not isinstance(error, asyncio.CancelledError):
-                try:
+                with suppress(asyncio.CancelledError):
                     await asyncio.sleep(0)  # takes the cancellation that has not arrived yet
-                except asyncio.CancelledError:
-                    pass
             uncancel = getattr(worker, "uncancel", None)  # of Python 3.11
             left = uncancel() if uncancel else 0
             if isinstance(error, asyncio.CancelledError) and not left:
-                raise self._node.state.lost_error(self._claim) from None
+                raise self._node.state.end_of(self._claim) from None
         await super()._exit(error)
 
 
@@ -150,7 +148,7 @@ class Acquiring(Generic[T]):
         await self._got.__aexit__(*error)
 
 
-class Locks(Locking, AbstractAsyncContextManager["Locks"]):
+class Locks(Locking[Grant], AbstractAsyncContextManager["Locks"]):
     """The locks of one program on one server or cluster, for any number of tasks of one event loop. It opens no
     connection yet, and closes no client. After a fork, and in another event loop once the first one is closed, it has
     no grants, and can acquire locks of its own. A context manager: the end of the block calls `close`.
@@ -164,17 +162,16 @@ class Locks(Locking, AbstractAsyncContextManager["Locks"]):
 
     _grant = Grant
     _is_async = True
-    _world = Tasks
+    _make_world = Tasks
 
     def _bind(self) -> None:
         """An event loop has its own connections, so the locks belong to one."""
-        loop, world = asyncio.get_running_loop(), self._common.world
+        loop, world = asyncio.get_running_loop(), self._world
         if world.loop is not loop and world.loop is not None:
             if world.loop.is_running():
                 raise LockMisuse("these Locks belong to another running event loop: create others for this one")
-            self._after_fork()
-            world = self._common.world
-        world.loop = loop
+            self._reset()
+        self._world.loop = loop
 
     def lock(self, key: str | bytes, *, wait: float | None = None, shared: bool = False, permits: int | None = None,
              lease: float | None = None, max_hold: float | None = None, task: Task | None = None,
@@ -240,8 +237,7 @@ class Locks(Locking, AbstractAsyncContextManager["Locks"]):
         True
         """
         terms = self._terms(0, False, None, lease, max_hold, on_lost)
-        grant: Grant = await self._acquire(self._full(key), terms, None, owner, token)
-        return grant
+        return await self._acquire(self._full(key), terms, None, owner, token)
 
     async def lead(self, key: str | bytes, work: Callable[[Grant], Awaitable[object]], *,
                    shared: bool = False, permits: int | None = None, lease: float | None = None,

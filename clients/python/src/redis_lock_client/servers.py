@@ -5,6 +5,7 @@ The library opens a connection: address, TLS, login, Sentinel. This module alone
 
 from __future__ import annotations
 
+import random
 import socket
 import ssl
 from collections.abc import Callable
@@ -98,33 +99,36 @@ class Servers:
             own.update(socket_keepalive=True, socket_keepalive_options=ALIVE)
         return kind(**own)
 
-    async def find(self, key: str) -> Server | Fault:
-        """The server that has the key."""
+    async def find(self, key: str) -> Server:
+        """The server that has the key. As long as the map does not tell, any: it answers who has it."""
         if self.only:
             return self.only
+        nodes, node = self._client.nodes_manager, None
         try:
-            if self._is_async and not self._client.nodes_manager.slots_cache:
+            if self._is_async and not nodes.slots_cache:
                 await self._client.initialize()
             node = self._client.get_node_from_key(key.encode("utf-8", "surrogateescape"))
         except Exception as error:
-            return fault_of(error, sent=False)
-        return self._at(str(node.host), int(node.port)) if node else Fault("no node serves the key", sent=False)
+            log.info("the cluster's slot map has no node for %s: %s", key, error)
+        node = node or random.choice(list(nodes.startup_nodes.values()))
+        return self._at(str(node.host), int(node.port))
 
     def _at(self, host: str, port: int) -> Server:
         server = Server(joined(host, port), lambda: self._of_node(host, port))
         return self._nodes.setdefault((host, port), server)
 
     def _of_node(self, host: str, port: int) -> Any:
-        nodes = list(self._client.nodes_manager.nodes_cache.values())
+        manager = self._client.nodes_manager
+        nodes = [*manager.nodes_cache.values(), *manager.startup_nodes.values()]
         node = next((it for it in nodes if (it.host, it.port) == (host, port)), nodes[0])
         if not self._is_async:
             of_node = getattr(self._client, "get_redis_connection", None) or self._client.get_valkey_connection
             node = of_node(node).connection_pool
         return self._connection(node.connection_class, {**node.connection_kwargs, "host": host, "port": port})
 
-    def redirected(self, origin: Server, reply: object) -> Optional[Server]:
+    def redirected(self, origin: Server, reply: Fault) -> Optional[Server]:
         """Where a reply leads: to another node of the cluster."""
-        words = reply.text.split() if isinstance(reply, Fault) else []
+        words = reply.text.split()
         if not self.is_cluster or len(words) < 3 or words[0] not in ("MOVED", "ASK"):
             return None
         host, _, port = words[2].rpartition(":")

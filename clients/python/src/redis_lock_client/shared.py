@@ -50,4 +50,4 @@ def _plain(settings: dict[str, Any]) -> tuple[object, ...]:
 
 def limit(grant: Holding, seconds: float) -> None:
     """Makes the grant end this many seconds from now, whatever its maximum time was."""
-    grant._node.do(grant._node.time, grant._claim, seconds)
+    grant._node.do(grant._node.state.time, grant._claim, seconds)

@@ -76,7 +76,7 @@ class Grants(list[Grant], AbstractContextManager["Grants"]):
         run(release_all(self, error[1]))
 
 
-class Locks(Locking, AbstractContextManager["Locks"]):
+class Locks(Locking[Grant], AbstractContextManager["Locks"]):
     """The locks of one program on one server or cluster, for any number of threads. It opens no connection yet, and
     closes no client. After a fork the child has no grants, and can acquire locks of its own. A context manager: the end
     of the block calls `close`.
@@ -87,7 +87,7 @@ class Locks(Locking, AbstractContextManager["Locks"]):
     """
 
     _grant = Grant
-    _world = Threads
+    _make_world = Threads
 
     def lock(self, key: str | bytes, *, wait: float | None = None, shared: bool = False, permits: int | None = None,
              lease: float | None = None, max_hold: float | None = None, task: Task | None = None,
@@ -113,8 +113,7 @@ class Locks(Locking, AbstractContextManager["Locks"]):
         ...     pass
         """
         terms = self._terms(wait, shared, permits, lease, max_hold, on_lost, stop.is_set if stop else None)
-        grant: Grant = run(self._acquire(self._full(key), terms, task))
-        return grant
+        return run(self._acquire(self._full(key), terms, task))
 
     def lock_all(self, keys: Iterable[str | bytes], *, wait: float | None = None, shared: bool = False,
                  permits: int | None = None, lease: float | None = None, max_hold: float | None = None,
@@ -144,8 +143,7 @@ class Locks(Locking, AbstractContextManager["Locks"]):
         True
         """
         terms = self._terms(0, False, None, lease, max_hold, on_lost)
-        grant: Grant = run(self._acquire(self._full(key), terms, None, owner, token))
-        return grant
+        return run(self._acquire(self._full(key), terms, None, owner, token))
 
     def lead(self, key: str | bytes, work: Callable[[Grant], object], *, stop: threading.Event | None = None,
              shared: bool = False, permits: int | None = None, lease: float | None = None,
@@ -161,10 +159,7 @@ class Locks(Locking, AbstractContextManager["Locks"]):
         """
         terms = self._terms(None, shared, permits, lease, max_hold, None, stop.is_set if stop else None)
 
-        async def call(grant: Grant) -> None:
-            work(grant)
-
-        run(self._lead(self._full(key), call, terms))
+        run(self._lead(self._full(key), work, terms))
 
     def close(self) -> None:
         """Ends all waits, releases all locks and closes the connections, but not the client. Call it when the work

@@ -19,7 +19,7 @@ pub(super) async fn take(
     let mut ballot = Ballot::new(quorum, lock, given_up.clone());
     let taken = acquire(&mut ballot, &given_up).await;
     ballot.finish(taken.as_ref().ok().cloned());
-    taken.map(QuorumGuard::new)
+    taken.map(|lock| QuorumGuard { lock })
 }
 
 /// Asks all servers at once. A caller that gets no majority gives back what it has, and waits in line at the first server

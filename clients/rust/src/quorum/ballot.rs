@@ -88,12 +88,9 @@ impl Ballot {
         &self.quorum.members[place]
     }
 
-    fn count(&self, is: impl Fn(&Vote) -> bool) -> usize {
-        self.votes.iter().filter(|vote| is(vote)).count()
-    }
-
     fn is_majority(&self, is: impl Fn(&Vote) -> bool) -> bool {
-        self.count(is) >= self.quorum.majority
+        let votes = self.votes.iter().filter(|vote| is(vote));
+        votes.count() >= self.quorum.majority
     }
 
     fn is_open(&self) -> bool {
@@ -174,7 +171,7 @@ impl Ballot {
         let reply = tokio::select! {
             biased;
             Some(reply) = self.calls.next() => reply,
-            () = rest, if over.is_some() => return false,
+            () = rest => return false,
             () = self.given_up.cancelled() => return false,
         };
         self.apply(reply);
@@ -184,7 +181,7 @@ impl Ballot {
     fn apply(&mut self, reply: Reply) {
         match reply {
             Reply::Asked(_, leave, result) if leave.is_cancelled() => {
-                give_up(result.ok());
+                result.ok().map(Guard::give_up);
             }
             Reply::Asked(place, _, result) => {
                 let vote = &mut self.votes[place];
@@ -209,7 +206,7 @@ impl Ballot {
                         if error.is("AHEAD") {
                             vote.refused = Some(token);
                         } else {
-                            give_up(vote.guard.take());
+                            vote.guard.take().map(Guard::give_up);
                         }
                         vote.error = Some(error);
                     }
@@ -290,11 +287,8 @@ impl Ballot {
     /// Gives up what has been granted. The next round does not meet it.
     pub(super) async fn give_back(&mut self) {
         let idle = self.votes.iter_mut().filter(|vote| !vote.is_open);
-        join_all(
-            idle.filter_map(|vote| vote.guard.take())
-                .map(Guard::give_up),
-        )
-        .await;
+        let granted = idle.filter_map(|vote| vote.guard.take());
+        join_all(granted.map(Guard::give_up)).await;
     }
 
     /// Why the acquire fails: because it would not do better later, or its time is over.
@@ -368,11 +362,5 @@ impl Ballot {
                 }
             }
         });
-    }
-}
-
-fn give_up(guard: Option<Guard>) {
-    if let Some(guard) = guard {
-        background().spawn(guard.give_up());
     }
 }

@@ -6,13 +6,15 @@ use crate::core::report_loss;
 use crate::error::{Error, ErrorKind};
 use crate::guard::Guard;
 use crate::hold::Hold;
+use crate::mutex::lock;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 /// The parts of a lock.
 pub(super) struct Together {
@@ -21,15 +23,20 @@ pub(super) struct Together {
     pub(super) token: u64,
     taken: Instant,
     lost: CancellationToken,
-    /// It is lost or released.
-    ended: CancellationToken,
     parts: Mutex<Parts>,
+}
+
+/// The grant of the server at a place, while it is not lost.
+struct Part {
+    place: usize,
+    guard: Guard,
+    /// Waits for its loss.
+    _watch: AbortOnDropHandle<()>,
 }
 
 #[derive(Default)]
 struct Parts {
-    /// That are not lost, with the place of the server.
-    held: Vec<(usize, Guard)>,
+    held: Vec<Part>,
     losses: Vec<String>,
     /// Why it is held no more.
     failure: Option<Error>,
@@ -39,53 +46,44 @@ type Calls = FuturesUnordered<BoxFuture<'static, Result<(), Error>>>;
 
 impl Together {
     pub(super) fn new(quorum: Arc<Shared>, key: Arc<[u8]>, token: u64) -> Arc<Self> {
-        let (lost, ended) = (CancellationToken::new(), CancellationToken::new());
         Arc::new(Self {
             quorum,
             key,
             token,
             taken: Instant::now(),
-            lost,
-            ended,
+            lost: CancellationToken::new(),
             parts: Mutex::default(),
         })
     }
 
-    fn parts(&self) -> MutexGuard<'_, Parts> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a part. It returns the part if the lock has ended.
     pub(super) fn add(self: &Arc<Self>, place: usize, guard: Guard) -> Option<Guard> {
-        let mut parts = self.parts();
+        let mut parts = lock(&self.parts);
         if parts.failure.is_some() {
             return Some(guard);
         }
-        let (lock, lost, ended) = (
-            Arc::downgrade(self),
-            guard.cancellation(),
-            self.ended.clone(),
-        );
-        parts.held.push((place, guard));
-        background().spawn(async move {
-            tokio::select! {
-                () = lost.cancelled() => if let Some(lock) = lock.upgrade() {
-                    lock.part_lost(place);
-                },
-                () = ended.cancelled() => {}
+        let (lock, lost) = (Arc::downgrade(self), guard.cancellation());
+        let watch = background().spawn(async move {
+            lost.cancelled().await;
+            if let Some(lock) = lock.upgrade() {
+                lock.part_lost(place);
             }
+        });
+        parts.held.push(Part {
+            place,
+            guard,
+            _watch: AbortOnDropHandle::new(watch),
         });
         None
     }
 
     /// Goes on without a part, as long as a majority is left.
     fn part_lost(&self, place: usize) {
-        let mut parts = self.parts();
-        let Some(at) = parts.held.iter().position(|(of, _)| *of == place) else {
+        let mut parts = lock(&self.parts);
+        let Some(at) = parts.held.iter().position(|part| part.place == place) else {
             return;
         };
-        let (_, guard) = parts.held.swap_remove(at);
-        let loss = guard.loss();
+        let loss = parts.held.swap_remove(at).guard.loss();
         let cause = loss.as_ref().map_or("lost", Error::cause);
         let name = &self.quorum.members[place].name;
         parts.losses.push(format!("{name}: {cause}"));
@@ -94,25 +92,24 @@ impl Together {
         }
         let failure = Error::new(ErrorKind::Lost, parts.losses.join("; "));
         parts.failure = Some(failure.clone());
-        for (_, rest) in parts.held.drain(..) {
-            background().spawn(rest.give_up());
+        for rest in parts.held.drain(..) {
+            rest.guard.give_up();
         }
         drop(parts);
         self.lost.cancel();
-        self.ended.cancel();
         let error = failure.of("hold", &self.key);
         report_loss(self.quorum.options.observer.as_ref(), error);
     }
 
     /// Fails if the lock is lost or released.
     fn status(&self, operation: &'static str) -> Result<(), Error> {
-        let failure = self.parts().failure.clone();
+        let failure = lock(&self.parts).failure.clone();
         failure.map_or(Ok(()), |failure| Err(failure.of(operation, &self.key)))
     }
 
     fn remaining(&self) -> Duration {
-        let parts = self.parts();
-        let left = parts.held.iter().map(|(_, guard)| guard.remaining());
+        let parts = lock(&self.parts);
+        let left = parts.held.iter().map(|part| part.guard.remaining());
         let mut left: Vec<Duration> = left.collect();
         left.sort_unstable();
         let majority = left.iter().rev().nth(self.quorum.majority - 1);
@@ -129,22 +126,20 @@ impl Together {
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
         self.status(operation)?;
-        let calls = |(_, guard): &(usize, Guard)| {
-            Box::pin(call(Arc::clone(guard.hold()))) as BoxFuture<'static, _>
-        };
-        let calls = self.parts().held.iter().map(calls).collect();
+        let calls =
+            |part: &Part| Box::pin(call(Arc::clone(part.guard.hold()))) as BoxFuture<'static, _>;
+        let calls = lock(&self.parts).held.iter().map(calls).collect();
         self.agree(operation, calls).await
     }
 
     /// Ends the lock by the release of its parts.
     fn release(&self) -> Result<Calls, Error> {
-        let mut parts = self.parts();
+        let mut parts = lock(&self.parts);
         if let Some(failure) = &parts.failure {
             return Err(failure.clone().of("release", &self.key));
         }
         parts.failure = Some(Error::misuse("it was released already"));
-        self.ended.cancel();
-        let release = |(_, guard): (_, Guard)| Box::pin(guard.release()) as BoxFuture<'static, _>;
+        let release = |part: Part| Box::pin(part.guard.release()) as BoxFuture<'static, _>;
         Ok(parts.held.drain(..).map(release).collect())
     }
 
@@ -178,14 +173,10 @@ impl Together {
 /// background, as for a [`Guard`].
 #[must_use = "a guard that is dropped releases the lock"]
 pub struct QuorumGuard {
-    lock: Arc<Together>,
+    pub(super) lock: Arc<Together>,
 }
 
 impl QuorumGuard {
-    pub(super) fn new(lock: Arc<Together>) -> Self {
-        Self { lock }
-    }
-
     /// The key of the lock, with the client's prefix.
     #[must_use]
     pub fn key(&self) -> &[u8] {

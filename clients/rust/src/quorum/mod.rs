@@ -64,7 +64,7 @@ impl Member {
     /// The connection of its session has broken.
     fn is_down(&self) -> bool {
         let core = &self.locks.core;
-        core.with(|state| state.nodes.iter().any(|it| it.is_down))
+        core.with(|state| state.nodes.iter().any(|it| it.fault.is_some()))
     }
 }
 
@@ -93,42 +93,30 @@ impl Builder {
         if servers.len() < 3 {
             return Err(Error::misuse("a quorum needs at least 3 servers").of("open", b""));
         }
-        let of_one = self.of_one();
-        let members = servers.iter().map(|client| {
-            let address = client.get_connection_info().addr().to_string();
-            (address, of_one.clone().client(client))
-        });
-        Ok(Quorum::new(self, members))
-    }
-
-    /// The options of the locks of one server.
-    fn of_one(&self) -> Self {
-        let observer = self.observer.clone();
-        Self {
-            observer: observer.map(|it| Arc::new(Connections(it)) as Arc<dyn Observer>),
-            ..self.clone()
-        }
+        let mut of_one = self.clone();
+        of_one.observer = match &self.observer {
+            Some(observer) => Some(Arc::new(Connections(Arc::clone(observer)))),
+            None => None,
+        };
+        let member = |(place, client): (usize, &Client)| {
+            let address = client.get_connection_info().addr();
+            Member {
+                name: format!("server {} ({address})", place + 1),
+                locks: of_one.clone().client(client),
+            }
+        };
+        let shared = Shared {
+            members: servers.iter().enumerate().map(member).collect(),
+            majority: servers.len() / 2 + 1,
+            options: self,
+        };
+        Ok(Quorum {
+            shared: Arc::new(shared),
+        })
     }
 }
 
 impl Quorum {
-    /// The locks of each server, with its address.
-    fn new(options: Builder, servers: impl ExactSizeIterator<Item = (String, Locks)>) -> Self {
-        let majority = servers.len() / 2 + 1;
-        let member = |(place, (address, locks)): (usize, (String, Locks))| Member {
-            name: format!("server {} ({address})", place + 1),
-            locks,
-        };
-        let shared = Shared {
-            members: servers.enumerate().map(member).collect(),
-            majority,
-            options,
-        };
-        Self {
-            shared: Arc::new(shared),
-        }
-    }
-
     /// A lock that one holder has alone.
     pub fn lock(&self, key: impl AsRef<[u8]>) -> QuorumLock {
         QuorumLock {
@@ -185,15 +173,10 @@ impl QuorumLock {
     /// Every [`ErrorKind`]; the cause names each server and its last error.
     pub async fn acquire(&self) -> Result<QuorumGuard, Error> {
         let (shared, lock) = (&self.quorum.shared, &self.lock);
+        let (options, key) = (&shared.options, Arc::clone(&lock.terms.key));
         let given_up = CancellationToken::new();
         let taking = acquire::take(Arc::clone(shared), lock.clone(), given_up.clone());
-        acquiring(
-            &shared.options,
-            Arc::clone(&lock.terms.key),
-            given_up,
-            taking,
-        )
-        .await
+        acquiring(options, key, given_up, taking).await
     }
 
     /// Acquires the lock if it is free now. Otherwise the error is [`Busy`](ErrorKind::Busy), also if others acquire it at

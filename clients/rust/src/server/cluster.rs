@@ -3,12 +3,13 @@
 use super::Server;
 use crate::background::timeout;
 use crate::error::Error;
-use crate::state::{Target, command, list, number, text};
+use crate::mutex::lock;
+use crate::state::{command, list, number, text};
 use futures_util::future::select_ok;
 use redis::cluster_routing::Slot;
 use redis::{Client, ConnectionAddr, ConnectionInfo};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The servers of a client, by their numbers: nodes of a cluster get them when they become known.
@@ -20,6 +21,9 @@ pub(crate) struct Servers {
     map: Mutex<Map>,
     reading: tokio::sync::Mutex<()>,
 }
+
+/// Where a command goes: the node, and whether ASK led there.
+pub(crate) type Route = (usize, bool);
 
 #[derive(Default)]
 struct Map {
@@ -34,7 +38,7 @@ impl Servers {
             reply: server.reply,
             ..Self::default()
         };
-        servers.map().nodes.push(Arc::new(server));
+        lock(&servers.map).nodes.push(Arc::new(server));
         servers
     }
 
@@ -56,13 +60,9 @@ impl Servers {
         self.login.is_some()
     }
 
-    fn map(&self) -> MutexGuard<'_, Map> {
-        self.map.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The server of this number.
     pub(crate) fn server(&self, node: usize) -> Arc<Server> {
-        Arc::clone(&self.map().nodes[node])
+        Arc::clone(&lock(&self.map).nodes[node])
     }
 
     /// The number of the server that has the key, if it is found in this time.
@@ -70,7 +70,7 @@ impl Servers {
         if !self.is_cluster() {
             return Ok(0);
         }
-        let known = || self.map().slots.get(&Slot::for_key(key)).copied();
+        let known = || lock(&self.map).slots.get(&Slot::for_key(key)).copied();
         if let Some(node) = known() {
             return Ok(node);
         }
@@ -87,11 +87,11 @@ impl Servers {
     /// The server has a part of the cluster, or nobody says in this time which one has.
     pub(crate) async fn serves(&self, node: usize, limit: Duration) -> bool {
         let map = self.find(b"", limit).await; // reads the map, if need be
-        map.is_err() || self.map().slots.values().any(|it| *it == node)
+        map.is_err() || lock(&self.map).slots.values().any(|it| *it == node)
     }
 
     /// Where a reply of this server leads; none: nowhere else.
-    pub(crate) fn redirected(&self, from: usize, fault: &Error) -> Option<Target> {
+    pub(crate) fn redirected(&self, from: usize, fault: &Error) -> Option<Route> {
         if !self.is_cluster() || !fault.redirects() {
             return None;
         }
@@ -99,22 +99,24 @@ impl Servers {
         let address = fault.cause().rsplit(' ').next()?;
         let host = Some(host_of(&self.server(from))).filter(|_| address.starts_with(':'));
         let node = self.node(&(host.unwrap_or_default() + address));
-        let is_asking = fault.is("ASK");
-        Some(Target { node, is_asking })
+        Some((node, fault.is("ASK")))
     }
 
     /// Has the map of the cluster read again with the next question.
     pub(crate) fn refresh(&self) {
-        self.map().slots.clear();
+        lock(&self.map).slots.clear();
     }
 
     pub(crate) fn close(&self) {
-        self.map().nodes.iter().for_each(|server| server.close());
+        lock(&self.map)
+            .nodes
+            .iter()
+            .for_each(|server| server.close());
     }
 
     /// The node at this address.
     fn node(&self, address: &str) -> usize {
-        let mut map = self.map();
+        let mut map = lock(&self.map);
         let known = map.nodes.iter().position(|node| node.address == address);
         known.unwrap_or_else(|| {
             let login = self.login.clone().expect("a cluster");
@@ -140,7 +142,7 @@ impl Servers {
     /// primary's host and port.
     async fn read(&self) -> Result<(), Error> {
         let command = &command!["CLUSTER", "SLOTS"];
-        let nodes = self.map().nodes.clone();
+        let nodes = lock(&self.map).nodes.clone();
         let ask = |node: Arc<Server>| {
             Box::pin(async move {
                 let rows = node.call(self.reply, false, command).await;
@@ -157,7 +159,7 @@ impl Servers {
                 let node = self.node(&format!("{host}:{}", number(port)));
                 let slots = number(first)..=number(last);
                 let slots = slots.filter_map(|slot| Slot::new(u16::try_from(slot).ok()?));
-                self.map().slots.extend(slots.map(|slot| (slot, node)));
+                lock(&self.map).slots.extend(slots.map(|slot| (slot, node)));
             }
         }
         Ok(())

@@ -2,19 +2,19 @@
 
 mod cluster;
 
-pub(crate) use cluster::Servers;
+pub(crate) use cluster::{Route, Servers};
 
 use crate::background::{background, timeout};
 use crate::error::{Error, ErrorKind as LockError};
+use crate::mutex::lock;
 use crate::state::Answer;
 use crate::testing::StandIn;
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::sentinel::SentinelClient;
-use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, Value};
+use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, Pipeline, RedisError, Value};
 use std::collections::HashMap;
-use std::slice;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::OnceCell;
@@ -66,19 +66,24 @@ impl Server {
                     let sentinels = Arc::clone(sentinels);
                     let ask = async move { sentinels.lock().await.async_get_client().await };
                     let asked = background().spawn(ask).await.expect("no panic");
-                    asked.map_err(|error| self.not_connected(&error))?
+                    asked.map_err(|error| self.fault(&error, false))?
                 }
                 Source::StandIn(_) => unreachable!("it has no connection"),
             };
             let connecting = client.get_multiplexed_async_connection_with_config(&config);
-            connecting.await.map_err(|error| self.not_connected(&error))
+            connecting.await.map_err(|error| self.fault(&error, false))
         })
     }
 
     /// Sends commands in a pipeline that is answered in this time. It connects first, if need be.
-    pub(crate) async fn send(&self, link: &Link, limit: Duration, commands: &[Cmd]) -> Vec<Answer> {
-        let began = Instant::now();
-        let all = |error: Error| vec![Err(error); commands.len()];
+    pub(crate) async fn send(
+        &self,
+        link: &Link,
+        limit: Duration,
+        commands: Vec<Cmd>,
+    ) -> Vec<Answer> {
+        let (began, count) = (Instant::now(), commands.len());
+        let all = |error: Error| vec![Err(error); count];
         if limit.is_zero() {
             return all(Error::unsent(&self.address, "no time was left"));
         }
@@ -87,90 +92,68 @@ impl Server {
             return futures_util::future::join_all(answers).await;
         }
         let connecting = link.get_or_try_init(|| self.connect());
-        let connection = match timeout(limit.min(self.reply), connecting).await {
+        let mut connection = match timeout(limit.min(self.reply), connecting).await {
             Ok(Ok(connection)) => connection.clone(),
             Ok(Err(error)) => return all(error),
             Err(_) => return all(Error::unsent(&self.address, "no connection in time")),
         };
         let left = limit.saturating_sub(began.elapsed());
-        match timeout(left, exchange(connection, commands)).await {
+        let mut pipeline = Pipeline::with_capacity(count);
+        for command in commands {
+            pipeline.add_command(command);
+        }
+        let sending = connection.send_packed_commands(&pipeline, 0, count);
+        match timeout(left, sending).await {
             Ok(Ok(values)) => {
                 let answers = values.into_iter().map(Value::extract_error);
-                let fault_of = |error| self.fault_of(&error);
-                answers.map(|answer| answer.map_err(fault_of)).collect()
+                let fault = |error| self.fault(&error, true);
+                answers.map(|answer| answer.map_err(fault)).collect()
             }
-            Ok(Err(error)) => all(self.fault_of(&error)),
+            Ok(Err(error)) => all(self.fault(&error, true)),
             Err(_) => all(Error::unanswered(&self.address, "no answer in time")),
         }
     }
 
     /// Sends one command.
-    pub(crate) async fn ask(&self, link: &Link, limit: Duration, command: &Cmd) -> Answer {
-        let mut answers = self.send(link, limit, slice::from_ref(command)).await;
+    pub(crate) async fn ask(&self, link: &Link, limit: Duration, command: Cmd) -> Answer {
+        let mut answers = self.send(link, limit, vec![command]).await;
         answers.pop().expect("an answer to each")
     }
 
     /// Sends a command once, over the connection of this runtime. `is_asking`: the server is one that ASK named.
     pub(crate) async fn call(&self, limit: Duration, is_asking: bool, command: &Cmd) -> Answer {
         let runtime = Handle::current().id();
-        let link = Arc::clone(self.links().entry(runtime).or_default());
-        let answer = if is_asking {
-            let commands = [redis::cmd("ASKING"), command.clone()];
-            let mut answers = self.send(&link, limit, &commands).await;
-            answers.pop().expect("an answer to each")
-        } else {
-            self.ask(&link, limit, command).await
-        };
+        let link = Arc::clone(lock(&self.links).entry(runtime).or_default());
+        let asking = is_asking.then(|| redis::cmd("ASKING"));
+        let commands = asking.into_iter().chain([command.clone()]).collect();
+        let mut answers = self.send(&link, limit, commands).await;
+        let answer = answers.pop().expect("an answer to each");
         let is_bad = |fault: &Error| fault.is_broken() || fault.is("READONLY");
         if answer.as_ref().is_err_and(is_bad) {
             // It may be dead, or lead to an old primary.
-            self.links()
-                .retain(|_, current| !Arc::ptr_eq(current, &link));
+            lock(&self.links).retain(|_, current| !Arc::ptr_eq(current, &link));
         }
         answer
     }
 
-    /// The failure of a call that was sent, by the error of redis-rs.
-    fn fault_of(&self, error: &RedisError) -> Error {
+    /// The failure of a call, by the error of redis-rs. Not sent: connecting has failed.
+    fn fault(&self, error: &RedisError, is_sent: bool) -> Error {
         let detail = error.detail().unwrap_or_default();
-        match error.code() {
-            Some(code) => Error::reply(&self.address, &format!("{code} {detail}")),
-            None => Error::unanswered(&self.address, error),
-        }
-    }
-
-    /// The failure of a call that was not sent, because connecting failed with this error of redis-rs.
-    fn not_connected(&self, error: &RedisError) -> Error {
-        match error.kind() {
-            _ if error.code().is_some() => self.fault_of(error),
-            ErrorKind::AuthenticationFailed
-            | ErrorKind::InvalidClientConfig
-            | ErrorKind::RESP3NotSupported => {
-                Error::new(LockError::Refused, format!("{}: {error}", self.address))
-            }
+        match (error.code(), error.kind()) {
+            (Some(code), _) => Error::reply(&self.address, &format!("{code} {detail}")),
+            _ if is_sent => Error::unanswered(&self.address, error),
+            (
+                _,
+                ErrorKind::AuthenticationFailed
+                | ErrorKind::InvalidClientConfig
+                | ErrorKind::RESP3NotSupported,
+            ) => Error::new(LockError::Refused, format!("{}: {error}", self.address)),
             _ => Error::unsent(&self.address, error),
         }
     }
 
-    fn links(&self) -> MutexGuard<'_, HashMap<Id, Arc<Link>>> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Closes the connections, once nothing uses them.
     pub(crate) fn close(&self) {
-        self.links().clear();
+        lock(&self.links).clear();
     }
-}
-
-async fn exchange(
-    mut connection: MultiplexedConnection,
-    commands: &[Cmd],
-) -> Result<Vec<Value>, RedisError> {
-    let mut pipeline = redis::Pipeline::with_capacity(commands.len());
-    for command in commands {
-        pipeline.add_command(command.clone());
-    }
-    connection
-        .send_packed_commands(&pipeline, 0, commands.len())
-        .await
 }

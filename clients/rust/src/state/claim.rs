@@ -3,14 +3,15 @@
 use super::reply::{bytes, text};
 use super::{Ended, Time};
 use crate::error::{Error, ErrorKind};
+use crate::mutex::lock;
 use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// The end of a wait without a limit.
-pub(super) const FAR: Time = Duration::from_secs(1 << 40);
+pub(super) const FAR: Time = Duration::MAX;
 
 /// The longest time that the server takes.
 const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -66,21 +67,6 @@ fn words_of(limit: Option<u32>) -> Option<(&'static str, u32)> {
     (limit != Some(1)).then_some(("LIMIT", limit.unwrap_or(0)))
 }
 
-/// Where a command goes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Target {
-    pub(crate) node: usize,
-    /// ASK led there.
-    pub(crate) is_asking: bool,
-}
-
-impl Target {
-    pub(crate) fn of(node: usize) -> Self {
-        let is_asking = false;
-        Self { node, is_asking }
-    }
-}
-
 /// How far a claim has come. A grant that is held and whose time has passed is unsure. What has ended has a failure: why
 /// there is no grant, or why it is held no more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,19 +79,7 @@ pub(crate) enum Phase {
 }
 
 /// The owner of a task; none means that the next acquire uses a fresh one.
-#[derive(Debug, Default)]
-pub(crate) struct TaskOwner(Mutex<Option<Arc<str>>>);
-
-impl TaskOwner {
-    pub(super) fn get(&self) -> Option<Arc<str>> {
-        let owner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        owner.clone()
-    }
-
-    pub(super) fn set(&self, owner: Option<Arc<str>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = owner;
-    }
-}
+pub(crate) type TaskOwner = Mutex<Option<Arc<str>>>;
 
 /// The caller of an acquire, and later the holder of its grant.
 #[derive(Debug, Default)]
@@ -126,7 +100,7 @@ pub(crate) struct Claim {
     pub(crate) task: Option<Arc<TaskOwner>>,
     pub(crate) caller: Arc<Caller>,
     /// The server that has the lock.
-    pub(crate) to: Target,
+    pub(super) node: usize,
     pub(super) phase: Phase,
     /// The session of the place, or of the grant; 0: none.
     pub(super) session: u64,
@@ -162,7 +136,7 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// A claim that is not asked for yet.
-    pub(crate) fn new(terms: Terms, given_up: CancellationToken, to: Target) -> Self {
+    pub(crate) fn new(terms: Terms, given_up: CancellationToken, node: usize) -> Self {
         let adopted = terms.adopts.as_ref().map(|(owner, _)| Arc::clone(owner));
         let caller = Caller {
             given_up,
@@ -175,7 +149,7 @@ impl Claim {
             },
             terms,
             caller: Arc::new(caller),
-            to,
+            node,
             ..Self::default()
         }
     }
@@ -266,7 +240,7 @@ impl Claim {
 
     pub(super) fn renounce_owner(&self) {
         if let Some(task) = &self.task {
-            task.set(None);
+            *lock(task) = None;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The rules of grants.
 
 use super::claim::{FAR, Name, Phase, millis};
-use super::{Id, Reply, State, Target};
+use super::{Id, Reply, State};
 use crate::error::{Error, ErrorKind};
 use redis::Cmd;
 use std::time::Duration;
@@ -39,13 +39,13 @@ impl State {
     pub(crate) fn renew(&mut self, id: Id, lease: Duration, leaves: bool) -> Cmd {
         let at = self.at;
         let claim = self.claims.get_mut(&id).expect("a claim");
-        let node = &mut self.nodes[claim.to.node];
+        let node = &mut self.nodes[claim.node];
         let ended = claim.ended();
         let is_repeated = claim.from == FAR && node.leaving.contains(&ended);
         if leaves && !is_repeated && claim.session != 0 && claim.session == node.session {
             node.leaving.push(ended);
         }
-        (claim.sure, claim.from) = (claim.sure.min(at + lease), FAR);
+        (claim.sure, claim.from) = (claim.sure.min(at.saturating_add(lease)), FAR);
         let mut command = claim.renew_command(leaves.then_some(("SESSION", 0)));
         command.arg("PX").arg(millis(lease));
         command
@@ -80,7 +80,7 @@ impl State {
 
     /// Applies the last reply to a renewal that takes the grant out of its session.
     pub(crate) fn left(&mut self, id: Id, reply: &Reply) -> Result<(), Error> {
-        let (ended, node) = (self[id].ended(), self[id].to.node);
+        let (ended, node) = (self[id].ended(), self[id].node);
         if reply.fault().is_some_and(|fault| !fault.is_open) {
             self.nodes[node].end_leave(&ended);
         }
@@ -114,7 +114,7 @@ impl State {
             claim.renounce_owner();
         }
         let Some(fault) = fault else { return Ok(()) };
-        let (is_last, node) = (claim.holds == 0, claim.to.node);
+        let (is_last, node) = (claim.holds == 0, claim.node);
         if fault.is_gone() {
             if is_last && reply.was_open && self.reported(id).is_none() {
                 return Ok(());
@@ -138,7 +138,8 @@ impl State {
     pub(crate) fn expire(&mut self, id: Id) -> Option<Result<Cmd, Duration>> {
         let at = self.at;
         let claim = &mut self[id];
-        let most = claim.terms.at_most.map_or(FAR, |most| claim.taken + most);
+        let most = claim.terms.at_most.unwrap_or(FAR);
+        let most = claim.taken.saturating_add(most);
         let (end, reason) = match claim.terms.fixed {
             Some(_) if claim.sure <= most => (claim.sure, "expired"),
             _ => (most, "its maximum time is over"),
@@ -189,7 +190,7 @@ impl State {
         if claim.phase != Phase::Held || !is_moving {
             return;
         }
-        let (doubt, last) = (claim.doubt, claim.to.node);
+        let (doubt, last) = (claim.doubt, claim.node);
         match (reply.grant(), reply.fault(), self.reported(id)) {
             (Some(_), _, Some(reported)) => self.lose(id, reported),
             (Some((_, lease)), ..) => {
@@ -197,7 +198,7 @@ impl State {
                 self.nodes[node].grants.insert(id);
                 self.nodes[node].moves |= session == 0;
                 let claim = &mut self[id];
-                (claim.to.node, claim.session, claim.doubt) = (node, session, None);
+                (claim.node, claim.session, claim.doubt) = (node, session, None);
                 if reply.sent > claim.from {
                     // No other RENEW was under way.
                     (claim.sure, claim.from) = (claim.sure.max(reply.sent + lease), at);
@@ -220,10 +221,10 @@ impl State {
         let Some(claim) = self.claims.get_mut(&id) else {
             return;
         };
-        if claim.to.node == from && claim.is_waiting() {
-            claim.to = Target::of(to);
+        if claim.node == from && claim.is_waiting() {
+            claim.node = to;
             self.ask_again(id);
-        } else if claim.to.node == from && claim.phase == Phase::Held && claim.doubt.is_none() {
+        } else if claim.node == from && claim.phase == Phase::Held && claim.doubt.is_none() {
             self.doubt(id, "moved");
         }
     }

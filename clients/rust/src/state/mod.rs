@@ -20,7 +20,7 @@ mod session;
 mod tests;
 mod waits;
 
-pub(crate) use claim::{Caller, Claim, LEAST_LEASE, Name, Target, TaskOwner, Terms, millis};
+pub(crate) use claim::{Caller, Claim, LEAST_LEASE, Name, TaskOwner, Terms, millis};
 pub(crate) use reply::{Answer, Reply, list, number, text};
 pub(crate) use session::Node;
 pub(crate) use waits::Step;
@@ -121,7 +121,7 @@ impl State {
         let claim = &self.claims[&id];
         if self.names.get(&claim.name) == Some(&id) {
             self.names.remove(&claim.name);
-            self.nodes[claim.to.node].grants.remove(&id);
+            self.nodes[claim.node].grants.remove(&id);
         }
     }
 

@@ -11,14 +11,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// What is known of one server: its session.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Default)]
 pub(crate) struct Node {
     pub(crate) address: String,
     /// Its loop runs.
     pub(crate) is_started: bool,
-    /// To the observer.
-    pub(crate) is_down: bool,
     /// A call needs the session: it ends a pause of the loop.
     pub(crate) needed: Arc<Notify>,
     /// 0: none.
@@ -33,8 +30,8 @@ pub(crate) struct Node {
     pub(super) moves: bool,
     /// Since when every reply shows more grants than are known.
     pub(super) excess: Option<Time>,
-    /// Of the last try.
-    pub(super) fault: Option<Error>,
+    /// Why the last try to connect and poll failed; none: it did not.
+    pub(crate) fault: Option<Error>,
     /// A release was refused.
     pub(super) is_leaving: bool,
     /// The session that was left, until it is closed, and when.
@@ -47,12 +44,6 @@ impl Node {
             address: address.to_owned(),
             ..Self::default()
         }
-    }
-
-    /// Those that are open.
-    pub(crate) fn sessions(&self) -> impl Iterator<Item = u64> + use<> {
-        let left = self.left.map(|(session, _)| session);
-        left.into_iter().chain([self.session]).filter(|it| *it != 0)
     }
 
     /// Ends a leave: it has happened, or was refused. It returns false if there was none.
@@ -68,7 +59,7 @@ pub(crate) type Due = (Cmd, Box<dyn FnOnce(&mut State, &Reply) + Send>);
 impl State {
     /// The waits at a node, in the order of their asking.
     fn waits_at(&self, node: usize) -> Vec<Id> {
-        let is_waiting = |id: &Id| self[*id].to.node == node && self[*id].is_waiting();
+        let is_waiting = |id: &Id| self[*id].node == node && self[*id].is_waiting();
         let mut waits: Vec<Id> = self.names.values().copied().filter(is_waiting).collect();
         waits.sort_unstable();
         waits
@@ -78,6 +69,15 @@ impl State {
     pub(crate) fn claims_at(&self, node: usize) -> Vec<Id> {
         let grants = self.nodes[node].grants.iter().copied();
         grants.chain(self.waits_at(node)).collect()
+    }
+
+    /// The sessions that are open, with their nodes.
+    pub(crate) fn sessions(&self) -> Vec<(usize, u64)> {
+        let sessions = self.nodes.iter().enumerate().flat_map(|(node, it)| {
+            let left = it.left.map_or(0, |(session, _)| session);
+            [(node, left), (node, it.session)]
+        });
+        sessions.filter(|(_, session)| *session != 0).collect()
     }
 
     /// Begins a session.
@@ -217,7 +217,6 @@ impl State {
         let it = &mut self.nodes[node];
         let has_more = number(field(reply, "grants")) > known as u64;
         it.excess = has_more.then(|| it.excess.unwrap_or(sent));
-        it.fault = None;
         self.silent(node, sent, Duration::ZERO);
     }
 
@@ -264,7 +263,7 @@ impl State {
             self.losses.insert(ended.clone(), reason.clone());
         }
         match held {
-            Some(id) if self[id].to.node != node || self[id].is_sought() => {}
+            Some(id) if self[id].node != node || self[id].is_sought() => {}
             Some(id) if may_have_moved => self.doubt(id, "deleted"),
             Some(id) => self.lose(id, reason),
             None => {}
@@ -277,7 +276,7 @@ impl State {
         let Some(id) = known.filter(|id| self[*id].is_waiting()) else {
             return;
         };
-        let fault = Error::reply(&self.nodes[self[id].to.node].address, why);
+        let fault = Error::reply(&self.nodes[self[id].node].address, why);
         if why == "timeout" || why == "cancelled" {
             let ended = format!("the wait has ended: {why}");
             self.end(id, Error::new(ErrorKind::Busy, ended));
@@ -292,7 +291,6 @@ impl State {
     /// Applies a try to connect or to poll that began at this time and failed. One that failed at once counts only after
     /// a reply timeout of tries.
     pub(crate) fn failed(&mut self, node: usize, began: Time, fault: &Error) {
-        self.nodes[node].fault = Some(fault.clone());
         self.silent(node, began, self.reply);
         if !fault.is_passing() {
             self.changed.extend(self.waits_at(node));

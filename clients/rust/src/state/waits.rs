@@ -1,8 +1,9 @@
 //! The rules of waits.
 
-use super::claim::{Claim, FAR, Name, Phase, Target};
+use super::claim::{Claim, FAR, Name, Phase};
 use super::{Ended, Id, Reply, State, Time};
 use crate::error::{Error, ErrorKind};
+use crate::mutex::lock;
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) enum Step {
     Done,
-    /// Send this ACQUIRE there in this session. The reply, which has this time, is for `answered`.
-    Send(Cmd, Target, u64, Duration),
+    /// Send this ACQUIRE to this node in this session. The reply, which has this time, is for `answered`.
+    Send(Cmd, usize, u64, Duration),
     /// Wait to be woken, no longer than this.
     Rest(Duration),
 }
@@ -31,19 +32,19 @@ impl State {
             claim.name.owner = format!("{}{:x}", self.process, self.last_id).into();
         }
         if let Some(task) = &claim.task {
-            task.set(Some(Arc::clone(&claim.name.owner)));
+            *lock(task) = Some(Arc::clone(&claim.name.owner));
         }
         if self.names.contains_key(&claim.name) {
             let why = "this owner already waits for the lock or holds it";
             return Err(Error::misuse(why));
         }
         let (at, reply) = (self.at, self.reply);
-        let most = FAR.saturating_sub(at + reply);
-        let wait = claim.terms.wait.map_or(most, |wait| wait.min(most));
+        let wait = claim.terms.wait.unwrap_or(FAR);
         let asking = wait.max(reply);
         (claim.holds, claim.lease) = (1, claim.terms.fixed.unwrap_or(self.lease));
-        (claim.limit, claim.asked_end) = (reply.min(asking / 2), at + asking);
-        (claim.end, claim.last) = (at + wait, at + wait + reply);
+        (claim.limit, claim.asked_end) = (reply.min(asking / 2), at.saturating_add(asking));
+        claim.end = at.saturating_add(wait);
+        claim.last = claim.end.saturating_add(reply);
         self.names.insert(claim.name.clone(), self.last_id);
         self.claims.insert(self.last_id, claim);
         Ok(self.last_id)
@@ -51,7 +52,8 @@ impl State {
 
     /// The owner of the task, unless a call in its name is unanswered, or it has just given up a wait for this key.
     pub(super) fn usable_owner(&self, claim: &Claim) -> Option<Arc<str>> {
-        let (key, owner) = (Arc::clone(&claim.name.key), claim.task.as_ref()?.get()?);
+        let owner = lock(claim.task.as_ref()?).clone()?;
+        let key = Arc::clone(&claim.name.key);
         let name = Name { key, owner };
         let unfinished = self.unfinished.keys().map(|(name, _)| name);
         let mut called = self.calls.keys().chain(unfinished);
@@ -65,7 +67,7 @@ impl State {
     pub(crate) fn next_step(&mut self, id: Id) -> Result<Step, Error> {
         let at = self.at;
         let wait = self.claims.get_mut(&id).expect("a claim");
-        let node = &self.nodes[wait.to.node];
+        let node = &self.nodes[wait.node];
         let end = match wait.phase {
             Phase::Ended => return wait.require_held().map(|()| Step::Done),
             Phase::Held if wait.sure > at => {
@@ -90,8 +92,8 @@ impl State {
         }
         if wait.phase == Phase::Asked && node.session != 0 {
             let limit = wait.limit.min(wait.last.saturating_sub(at));
-            let (to, session) = (wait.to, node.session);
-            return Ok(Step::Send(self.asked(id), to, session, limit));
+            let (node, session) = (wait.node, node.session);
+            return Ok(Step::Send(self.asked(id), node, session, limit));
         }
         if wait.phase == Phase::Asked {
             node.needed.notify_one(); // ends a pause of the loop
@@ -105,16 +107,16 @@ impl State {
     }
 
     /// Has a wait that is not in line ask there.
-    pub(crate) fn ask_at(&mut self, id: Id, to: Target) {
+    pub(crate) fn ask_at(&mut self, id: Id, node: usize) {
         if self[id].phase == Phase::Asked {
-            self[id].to = to;
+            self[id].node = node;
         }
     }
 
     /// Registers an ACQUIRE in the current session, and returns its command, for `answered`.
     pub(super) fn asked(&mut self, id: Id) -> Cmd {
         let wait = &self[id];
-        let command = wait.acquire_command(self.nodes[wait.to.node].session, self.at);
+        let command = wait.acquire_command(self.nodes[wait.node].session, self.at);
         let name = wait.name.clone();
         self.begin_call(&name);
         command
@@ -138,7 +140,7 @@ impl State {
             }
             (Ok(Value::Int(_)), _, Some(Phase::Asked | Phase::InLine)) => {
                 let wait = &mut self[id];
-                let is_current = session == current && wait.to.node == node;
+                let is_current = session == current && wait.node == node;
                 if is_current && reply.sent >= wait.from {
                     (wait.phase, wait.session) = (Phase::InLine, session); // else it has ended already
                 }
@@ -181,7 +183,7 @@ impl State {
         let wait = &self[id];
         wait.renounce_owner(); // an event of this wait may arrive after the cancel
         let limit = self.reply.min(wait.last.saturating_sub(self.at));
-        let (node, name) = (wait.to.node, wait.name.clone());
+        let (node, name) = (wait.node, wait.name.clone());
         self.begin_call(&name);
         let cancel = command!["LOCK.RELEASE", &name, "ALL"];
         self.give_back(node, (name, 0));
@@ -215,14 +217,14 @@ impl State {
         let at = self.at;
         let claim = self.claims.get_mut(&id).expect("a claim");
         if claim.phase != Phase::Held || token > claim.token && !claim.is_handed_over {
-            self.nodes[claim.to.node].grants.remove(&id);
-            (claim.phase, claim.to.node) = (Phase::Held, node);
+            self.nodes[claim.node].grants.remove(&id);
+            (claim.phase, claim.node) = (Phase::Held, node);
             (claim.token, claim.session) = (token, session);
             (claim.sure, claim.from) = (till, at);
             self.nodes[node].grants.insert(id);
         } else if token > claim.token {
             return false; // the user counts on the earlier one
-        } else if token < claim.token || claim.session == 0 || claim.to.node != node {
+        } else if token < claim.token || claim.session == 0 || claim.node != node {
             return true; // an earlier grant, or one that has left the session since
         } else {
             (claim.sure, claim.session) = (claim.sure.max(till), session);

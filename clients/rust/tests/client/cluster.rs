@@ -1,11 +1,11 @@
 //! In a cluster: by the key's slot, and after it where it goes.
 
 use crate::support::*;
-use redis_lock_client::{Builder, Locks, Observer};
+use redis_lock_client::{Builder, ErrorKind, Locks, Observer};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use testbed::{Cluster, cluster, eventually, within};
+use testbed::{Cluster, Expect, cluster, cmd, eventually, within};
 
 /// The servers whose connection is broken.
 #[derive(Clone, Default)]
@@ -66,6 +66,28 @@ async fn all_nodes_hang() {
     }
     locks.close().await.expect("nothing is held");
     assert!(begun.elapsed() < ms(7000), "{:?}", begun.elapsed());
+}
+
+/// A node that hangs does not keep close from releasing what the others have.
+#[tokio::test(flavor = "multi_thread")]
+async fn close_while_a_node_hangs() {
+    let cluster = Cluster::start(2, 0);
+    let broken = Broken::default();
+    let settings = settings().observer(broken.clone()).reply_time(ms(500));
+    let locks = locks_in(&cluster, 0, settings);
+    let mut guards = Vec::new();
+    for number in 0..20 {
+        let lock = locks.lock(format!("lock:{number}"));
+        guards.push(lock.acquire().await.expect("a lock"));
+    }
+    cluster.node(1).signal("STOP");
+    let is_broken = || !broken.0.lock().expect("no panic").is_empty();
+    eventually(is_broken, "the silence of the node");
+    let begun = Instant::now();
+    is(locks.close().await, ErrorKind::Unavailable);
+    assert!(begun.elapsed() < ms(5000), "{:?}", begun.elapsed());
+    assert_eq!(cmd!(cluster.node(0).connection(), "DBSIZE").int(), 0);
+    cluster.node(1).signal("CONT");
 }
 
 /// While its slot moves, a lock is found by ASK, and afterwards by MOVED. That its line follows is the trial's.

@@ -61,7 +61,7 @@ impl<A> Calls<A> {
         }
     }
 
-    /// The locks that somebody waits for.
+    /// The locks with waiting calls.
     pub(crate) fn lock_ids(&self) -> Vec<LockId> {
         self.turns.values().cloned().collect()
     }
@@ -74,7 +74,7 @@ impl<A> Calls<A> {
         self.get(id).expect("a call")
     }
 
-    /// Panics unless the index finds the same call with limit 1 as a search through all calls.
+    /// Panics unless the index finds the same call with limit 1 as a linear search.
     fn check_exclusive(&self, line: &Line, all: &[CallId]) {
         let (database, key) = (line.lock_id.database, &line.lock_id.key);
         let limit = |id: &CallId| self.call(*id).waiter.limit;
@@ -188,7 +188,7 @@ impl<A> Calls<A> {
         assert_eq!(self.lease_ends, lease_ends.collect(), "the ends of leases");
     }
 
-    /// Panics unless each lock that is waited for has a turn, and each ready one will be taken.
+    /// Panics unless each lock with waiting calls has a turn, and each ready lock will be taken.
     fn check_ready(&self) {
         let waited_for = self.lines.iter().filter(|line| line.waiting > 0);
         let turns = waited_for.map(|line| (line.id, line.lock_id.clone()));
@@ -204,7 +204,7 @@ impl<A> Calls<A> {
         }
     }
 
-    /// How many entries there are, of any kind.
+    /// The number of entries of any kind.
     pub(crate) fn entries(&self) -> usize {
         let indexes = [
             self.lines.iter().count(),
@@ -231,7 +231,7 @@ impl<A> Calls<A> {
 }
 
 impl Waiter {
-    /// A call that wants the lock exclusively and waits without a time limit.
+    /// A waiter with limit 1 and no timeout.
     pub(crate) fn of(owner: &[u8], client_id: u64) -> Self {
         Self {
             owner: OwnerBuf::from(Owner::new(owner).expect("an owner")),

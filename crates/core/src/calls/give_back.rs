@@ -1,9 +1,9 @@
-//! The holds that a call gives back after its client has disconnected.
+//! What a call gives back after its client has disconnected.
 
 use super::call::{Amount, Taken};
 use crate::{Holders, Holds, OwnerBuf, ReleaseAmount, Token};
 
-/// The holds that a call gives back.
+/// What a call gives back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GiveBack {
     /// The owner of the grant.
@@ -15,14 +15,14 @@ pub struct GiveBack {
 }
 
 impl GiveBack {
-    /// The grant.
+    /// The token of the grant.
     #[must_use]
     pub const fn token(&self) -> Token {
         self.taken.token
     }
 
-    /// How many holds to release; `None` when nothing is to be given back. A limit that the call has narrowed stays
-    /// narrow.
+    /// How many holds to release; `None` if there is nothing to give back. If the call has narrowed the limit, the
+    /// limit stays narrow.
     #[must_use]
     pub fn amount_to_release(&self, holders: Option<&Holders<'_>>) -> Option<ReleaseAmount> {
         let holder = holders?.uncapped(self.taken.token)?;
@@ -31,7 +31,7 @@ impl GiveBack {
         match self.amount {
             Amount::Grant => Some(ReleaseAmount::All),
             Amount::UnchangedGrant => is_unchanged.then_some(ReleaseAmount::All),
-            // The last hold belongs to the call that was answered.
+            // The last hold belongs to the other call, which was answered.
             Amount::Hold if holds == Holds::ONE => None,
             Amount::Hold => self.taken.took_hold.then_some(ReleaseAmount::One),
         }

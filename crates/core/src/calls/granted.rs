@@ -1,56 +1,60 @@
-//! Calls from the grant to the reply that is sent.
+//! Follows calls from the grant until the reply is sent.
 //!
-//! A client may disconnect before it has got the reply. Then the call gives back its hold, or the whole grant
-//! when no other call of the grant was answered or is pending.
+//! A client may disconnect before it gets the reply. Its call then gives back its hold, or the whole grant if no other
+//! call of the grant was answered or is pending.
 
-use super::call::{Amount, Stage};
+use super::call::{Amount, HolderName, Stage};
 use super::line::Line;
 use super::{Call, CallId, Calls, GiveBack, Taken};
 use crate::shards::Shards;
 use crate::{Deadline, LockId, Token, UnixTime};
 
-/// More sent replies than these are searched for those whose lease is over.
+/// Above this number of sent replies, those whose lease has ended are removed.
 pub(super) const MAX_SENT: usize = 64;
 
 /// The calls of one client.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OfClient {
-    /// The call that blocks it, which waits or was granted the lock.
+    /// The call that blocks the client. It waits or was granted the lock.
     pub(super) blocked: Option<CallId>,
     /// The last call whose reply was written or sent.
     pub(super) answered: Option<CallId>,
 }
 
-/// A granted call whose reply is not known to be sent.
+/// A granted call whose reply may not have been sent yet.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) id: CallId,
     pub(super) token: Token,
-    /// Another call of the grant was answered.
+    /// True if another call of the grant was answered.
     others_keep_grant: bool,
 }
 
-/// The pending calls of one grant.
+/// The pending calls of one grant. The token alone does not tell it: `RAISE` may lift a grant to the token of an
+/// earlier owner.
 fn of_grant<'a, A>(
     pending: &'a mut [Pending],
     table: &'a Shards<CallId, Box<Call<A>>>,
+    (database, key, owner): HolderName<'a>,
     token: Token,
-    is_lock: impl Fn(&LockId) -> bool + 'a,
 ) -> impl Iterator<Item = &'a mut Pending> {
     pending.iter_mut().filter(move |pending| {
-        let lock_id = || Some(&table.get(&pending.id)?.lock_id);
-        pending.token == token && lock_id().is_some_and(&is_lock)
+        let is_same = |call: &Call<A>| {
+            call.lock_id.is(database, key) && call.waiter.owner.as_owner() == owner
+        };
+        let call = || table.get(&pending.id);
+        pending.token == token && call().is_some_and(|call| is_same(call))
     })
 }
 
 impl<A: Default> Calls<A> {
-    /// A waiting call is granted the lock; `is_new` is false for a re-entry. Returns the call.
+    /// Records that a waiting call is granted the lock. `is_new` is false for a re-entry. Returns the call.
     pub fn grant(&mut self, id: CallId, taken: Taken, is_new: bool) -> Option<&mut Call<A>> {
         self.leave_line(id)?;
-        let lock = &self.table.get(&id)?.lock_id;
-        let is_lock = |lock_id: &LockId| lock_id == lock;
-        let mut siblings = of_grant(&mut self.pending, &self.table, taken.token, is_lock);
-        // A re-entry. If the grant has no pending calls, it was answered before; if it has, all of them know the same.
+        let holder = self.table.get(&id)?.holder_name();
+        let mut siblings = of_grant(&mut self.pending, &self.table, holder, taken.token);
+        // A re-entry into a grant without pending calls: an earlier call of the grant was answered. If there are
+        // pending calls, any of them knows whether one was.
         let others_keep_grant = !is_new
             && siblings
                 .next()
@@ -66,13 +70,12 @@ impl<A: Default> Calls<A> {
         Some(call)
     }
 
-    /// A queued call is granted the lock with this token. It leaves the table, since nothing is given back: its session
-    /// keeps the event until the program acknowledges it.
+    /// Records that a queued call is granted the lock, and removes the call. It never has to be given back, because its
+    /// session keeps the event until the program acknowledges it.
     pub fn grant_queued(&mut self, id: CallId, token: Token) -> Option<Call<A>> {
         self.leave_line(id)?;
         let call = *self.table.remove(&id)?;
-        let LockId { database, key } = &call.lock_id;
-        self.answered(*database, key, token);
+        self.answered(call.holder_name(), token);
         Some(call)
     }
 
@@ -82,7 +85,7 @@ impl<A: Default> Calls<A> {
         self.clients.get(&client)?.blocked
     }
 
-    /// The calls that block a client: first those that were granted the lock.
+    /// The calls that block a client. Those that were granted the lock come first.
     pub fn blocked(&self) -> impl Iterator<Item = CallId> {
         let granted = self.pending.iter().map(|pending| pending.id);
         let granted = granted.filter(|id| matches!(self.stage(*id), Some(Stage::Granted(_))));
@@ -90,8 +93,8 @@ impl<A: Default> Calls<A> {
         granted.chain(waiting.filter(|id| matches!(self.stage(*id), Some(Stage::Waiting))))
     }
 
-    /// The reply of the call that blocked this client is written to it. The server may drop the reply, because it has
-    /// replies written even to a client that it is about to close.
+    /// Records that the reply is written to a client that was blocked. The server may still drop the reply, because it
+    /// lets the module write replies even to a client that it is about to close.
     pub fn reply_written(&mut self, client: u64) {
         let Some(calls) = self.clients.get_mut(&client) else {
             return;
@@ -110,7 +113,7 @@ impl<A: Default> Calls<A> {
         }
     }
 
-    /// The server has sent every written reply, as far as the clients read.
+    /// Records that the server has sent all written replies, as far as the clients have read.
     pub fn replies_sent(&mut self, now: impl FnOnce() -> UnixTime) {
         if self.pending.is_empty() {
             return;
@@ -129,8 +132,8 @@ impl<A: Default> Calls<A> {
         }
     }
 
-    /// The written reply of a call is sent. The call is kept only when no other call of the grant was answered
-    /// or is pending: only then does it matter if the client disconnects with part of the reply unsent.
+    /// Records that the reply of a call is sent. Keeps the call only if no other call of the grant was answered or is
+    /// pending, because only then does an incomplete reply matter.
     fn reply_sent(&mut self, id: CallId) {
         if let Some(Stage::ReplyWritten(taken)) = self.stage(id) {
             let others_keep_grant = self.leave_grant(id, true);
@@ -144,13 +147,13 @@ impl<A: Default> Calls<A> {
         }
     }
 
-    /// True when there are calls whose reply is sent.
+    /// Returns true if there are calls in the stage `ReplySent`.
     #[must_use]
     pub fn has_sent(&self) -> bool {
         !self.sent_ends.is_empty()
     }
 
-    /// Forgets the call of a client whose reply is sent.
+    /// Forgets the last call of a client, if its reply is sent.
     pub fn forget_sent(&mut self, client: u64) {
         if let Some(id) = self.answered_of(client) {
             self.forget(id);
@@ -166,15 +169,14 @@ impl<A: Default> Calls<A> {
         }
     }
 
-    /// A client has disconnected. Abandons its last answered call, if that is pending. True when a sent reply may
-    /// be incomplete, behind output that the client did not read. (The server reports the disconnect of a
-    /// blocked client separately.)
+    /// Handles the disconnect of a client that is not blocked. Abandons its last answered call if that is pending.
+    /// Returns true if a sent reply may be incomplete, because the client may not have read the output before it.
     pub fn client_closed(&mut self, client: u64) -> bool {
         let id = self.answered_of(client);
         id.is_some_and(|id| !self.abandon(id))
     }
 
-    /// The reply of this client's last answered call was not sent as a whole: the call gives back the grant.
+    /// Gives back the grant of a client's last answered call, because its reply was not sent completely.
     pub fn reply_is_unsent(&mut self, client: u64) {
         if let Some(id) = self.answered_of(client)
             && let Some(Stage::ReplySent(taken)) = self.stage(id)
@@ -184,7 +186,7 @@ impl<A: Default> Calls<A> {
         }
     }
 
-    /// The client of a call has disconnected. True when the call has a pending grant, which it gives back.
+    /// Gives back the pending grant of a call whose client has disconnected. Returns false if it has no pending grant.
     pub fn abandon(&mut self, id: CallId) -> bool {
         let Some(Stage::Granted(taken) | Stage::ReplyWritten(taken)) = self.stage(id) else {
             return false;
@@ -198,34 +200,32 @@ impl<A: Default> Calls<A> {
         true
     }
 
-    /// A call is no longer pending. True when another call of the grant was answered or is pending.
+    /// Removes a call from the pending calls. Returns true if another call of the grant was answered or is pending.
     fn leave_grant(&mut self, id: CallId, is_answered: bool) -> bool {
         let index = self.pending.iter().position(|pending| pending.id == id);
         let (Some(index), Some(call)) = (index, self.table.get(&id)) else {
             return true;
         };
         let mut left = self.pending.remove(index);
-        let is_lock = |lock_id: &LockId| *lock_id == call.lock_id;
-        for sibling in of_grant(&mut self.pending, &self.table, left.token, is_lock) {
+        let holder = call.holder_name();
+        for sibling in of_grant(&mut self.pending, &self.table, holder, left.token) {
             left.others_keep_grant = true;
             sibling.others_keep_grant |= is_answered;
         }
         left.others_keep_grant
     }
 
-    /// Another call of this grant was answered, or its session has the event: the grant now outlives the pending
-    /// calls.
-    pub fn answered(&mut self, database: i32, key: &[u8], token: Token) {
-        let is_lock = |lock_id: &LockId| lock_id.is(database, key);
-        for pending in of_grant(&mut self.pending, &self.table, token, is_lock) {
+    /// Records that another call of this grant was answered, or that its session has the event. The pending calls then
+    /// no longer give back the whole grant.
+    pub fn answered(&mut self, holder: HolderName<'_>, token: Token) {
+        for pending in of_grant(&mut self.pending, &self.table, holder, token) {
             pending.others_keep_grant = true;
         }
     }
 
-    /// The token of a grant was raised: its pending calls stay calls of that grant.
-    pub fn raise(&mut self, database: i32, key: &[u8], from: Token, to: Token) {
-        let is_lock = |lock_id: &LockId| lock_id.is(database, key);
-        let pending = of_grant(&mut self.pending, &self.table, from, is_lock);
+    /// Updates the pending calls of a grant whose token was raised.
+    pub fn raise(&mut self, holder: HolderName<'_>, from: Token, to: Token) {
+        let pending = of_grant(&mut self.pending, &self.table, holder, from);
         let raised: Vec<_> = pending
             .map(|pending| {
                 pending.token = to;
@@ -241,7 +241,8 @@ impl<A: Default> Calls<A> {
         }
     }
 
-    /// The server has renewed a grant, without notifying any client. Calls that took this grant get its new deadline.
+    /// Updates the deadline of the calls of a grant that the server has renewed. No client is notified of such a
+    /// renewal, so the grant does not count as changed.
     pub fn renewed(
         &mut self,
         (database, key): (i32, &[u8]),
@@ -274,7 +275,7 @@ impl<A: Default> Calls<A> {
         }
     }
 
-    /// Has the call give back `amount` of what it took, before the next command on its lock.
+    /// Makes the call give back `amount`, which is applied before the next command on its lock.
     fn give_back(&mut self, id: CallId, taken: Taken, amount: Amount) {
         if let Some(call) = self.table.get_mut(&id) {
             call.stage = Stage::GivesBack(taken, amount);
@@ -309,10 +310,10 @@ impl<A: Default> Calls<A> {
         give_backs
     }
 
-    /// True when this lock has give-backs.
+    /// Returns true if the lock has give-backs.
     #[must_use]
     pub fn gives_back(&self, database: i32, key: &[u8]) -> bool {
-        // Every command asks this about its lock.
+        // Check the total first, because every command asks this.
         let is_given_back = |line: &Line| !line.give_backs.is_empty();
         self.giving_back > 0 && self.lines.get(database, key).is_some_and(is_given_back)
     }

@@ -1,4 +1,4 @@
-//! Calls join a line, and leave it.
+//! Adds calls to lines and removes them.
 
 use std::collections::VecDeque;
 
@@ -8,17 +8,13 @@ use super::{Call, CallId, Calls, Waiter, of_line};
 use crate::{Limit, LockId};
 
 impl<A> Calls<A> {
-    /// A call joins the end of the line for a lock.
+    /// Adds a call at the end of the line of a lock.
     pub fn join(&mut self, database: i32, key: &[u8], waiter: Waiter, attached: A) -> CallId {
         let id = CallId::next(self.last_id);
         self.last_id = Some(id);
         let line = self.lines.get_or_insert(database, key);
         if line.waiting == 0 {
             self.turns.insert(line.id, line.lock_id.clone());
-            if self.all_ready > 0 {
-                // Its turn may come before that of a ready lock.
-                self.all_ready += 1;
-            }
         }
         line.since_sum += u128::from(waiter.since.0);
         let place = line.waiting;
@@ -35,8 +31,8 @@ impl<A> Calls<A> {
             self.exclusive.insert((line.id, id));
         }
         if is_first || line.lease_end.is_none() {
-            // The next look at the lock finds when the lease ends. A known end may be an earlier holder's, if all calls
-            // before this one are passed over.
+            // The tick then finds out when the lease ends. Even a known end may be that of an earlier holder, if all
+            // calls before this one are passed over.
             line.make_ready(&mut self.ready_keys);
         }
         let (line_id, lock_id) = (line.id, line.lock_id.clone());
@@ -67,7 +63,7 @@ impl<A> Calls<A> {
         id
     }
 
-    /// Takes a waiting call out of the table. Calls behind it may then have room.
+    /// Removes and returns a waiting call. Calls behind it may have room then.
     pub fn remove(&mut self, id: CallId) -> Option<Call<A>> {
         let was_first = self.leave_line(id)?;
         let call = *self.table.remove(&id)?;
@@ -79,8 +75,8 @@ impl<A> Calls<A> {
         Some(call)
     }
 
-    /// Takes a waiting call out of its line; true when it was the first that is not passed over. The call is in no
-    /// stage then.
+    /// Removes a waiting call from its line. Returns true if it was the first call that is not passed over. The caller
+    /// has to set the next stage of the call.
     pub(super) fn leave_line(&mut self, id: CallId) -> Option<bool> {
         let call = self.table.get(&id).filter(|call| call.is_waiting())?;
         let (waiter, LockId { database, key }) = (&call.waiter, &call.lock_id);
@@ -135,7 +131,7 @@ impl<A> Calls<A> {
         Some(was_first)
     }
 
-    /// Detaches a call from its client, if it has one.
+    /// Removes a call from the calls of its client, if it has a client.
     pub(super) fn forget_client(&mut self, client: Option<u64>, id: CallId) {
         let Some(client) = client else { return };
         let Some(calls) = self.clients.get_mut(&client) else {
@@ -149,7 +145,7 @@ impl<A> Calls<A> {
         }
     }
 
-    /// Forgets a line that is no longer needed.
+    /// Removes a line without calls and give-backs.
     pub(super) fn forget_unused_line(&mut self, database: i32, key: &[u8]) {
         self.lines.remove_unused(database, key);
         if self.lines.is_empty() {

@@ -1,11 +1,11 @@
-//! The state of each lock: the line of the calls that wait for it, and the holds to give back.
+//! The line of each lock: its waiting calls and give-backs.
 
 use super::CallId;
 use crate::lock_id::LockName;
 use crate::shards::Shards;
 use crate::{Deadline, LockId};
 
-/// Identifies a line. Never reused.
+/// Identifies a line. Ids are never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LineId(u64);
 
@@ -18,12 +18,12 @@ impl LineId {
     }
 }
 
-/// The calls of one lock. It is kept while a call waits or gives something back.
+/// The line of one lock, which exists while calls wait or give something back.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) id: LineId,
     pub(super) lock_id: LockId,
-    /// The first call that waits and is not passed over.
+    /// The first waiting call that is not passed over.
     pub(super) first_eligible: Option<CallId>,
     /// How many calls wait.
     pub(super) waiting: usize,
@@ -31,10 +31,9 @@ pub(super) struct Line {
     pub(super) wider: usize,
     /// See [`QueueWaits::since_sum`](super::QueueWaits::since_sum).
     pub(super) since_sum: u128,
-    /// The end of the lease that the waiting calls wait for, as it was last seen; `None` when nobody has
-    /// looked yet.
+    /// The end of the lease that the calls wait for, recorded when the lock was last opened; `None` before that.
     pub(super) lease_end: Option<Deadline>,
-    /// The lock is to be looked at: there may be room, or a call gives something back.
+    /// True if the next tick has to open the lock, because there may be room or a call gives something back.
     pub(super) is_ready: bool,
     /// The calls that give something back, oldest first.
     pub(super) give_backs: Vec<CallId>,
@@ -62,7 +61,7 @@ impl Lines {
         Some(line)
     }
 
-    /// The line of a lock, which may be new.
+    /// The line of a lock, which is created if it does not exist.
     pub(super) fn get_or_insert(&mut self, database: i32, key: &[u8]) -> &mut Line {
         let known = self.by_lock.get_key_value(&LockName(database, key));
         let lock_id = known.map_or_else(|| LockId::new(database, key), |(id, _)| id.clone());
@@ -82,7 +81,7 @@ impl Lines {
         })
     }
 
-    /// Removes a line that is no longer needed.
+    /// Removes a line that is unused.
     pub(super) fn remove_unused(&mut self, database: i32, key: &[u8]) {
         let name = LockName(database, key);
         self.by_lock.remove_if(&name, |line| line.is_unused());
@@ -98,12 +97,12 @@ impl Lines {
     }
 }
 
-/// How many lines there are of each length, from one call up to the longest.
+/// The number of lines of each length, from one call up.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Lengths(Vec<usize>);
 
 impl Lengths {
-    /// A call has joined a line, which now has this length.
+    /// Records that a line has grown to this length.
     pub(super) fn grown(&mut self, to: usize) {
         if to > self.0.len() {
             self.0.push(0);
@@ -114,7 +113,7 @@ impl Lengths {
         }
     }
 
-    /// A call has left a line that had this length.
+    /// Records that a line has shrunk from this length.
     pub(super) fn shrunk(&mut self, from: usize) {
         self.0[from - 1] -= 1;
         if from > 1 {
@@ -132,7 +131,7 @@ impl Lengths {
 }
 
 impl Line {
-    /// True when nothing is left to know.
+    /// Returns true if the line has neither waiting calls nor give-backs.
     pub(super) const fn is_unused(&self) -> bool {
         self.waiting == 0 && self.give_backs.is_empty()
     }

@@ -1,22 +1,22 @@
-//! The calls that wait for locks, from joining a line to the reply that is sent.
+//! The calls that wait for locks, from joining a line until the reply is sent.
 //!
-//! One table has every call, with the stage that it has come to:
+//! One table contains every call, with its stage:
 //!
 //! ```text
 //! waiting ──► granted ──► reply written ──► reply sent ──► (forgotten)
 //!    │           └──────────────┴──────────────┴──► gives back ──► (forgotten)
-//!    └──► (time up, cancelled, refused, disconnected: forgotten)
+//!    └──► (timed out, cancelled, refused, disconnected: forgotten)
 //! ```
 //!
-//! * `join.rs`: calls join a line and leave it.
-//! * `passed_over.rs`: calls that wait while others are granted first.
-//! * `unjudged.rs`: calls that may be re-entries.
-//! * `granted.rs`: the stages from the grant on.
-//! * `ready.rs`: which locks are to be looked at: ready ones, those whose lease ends, and all in turn.
+//! * `join.rs` adds calls to lines and removes them.
+//! * `passed_over.rs` lets calls keep their place while calls behind them are granted first.
+//! * `unjudged.rs` finds calls that may be re-entries.
+//! * `granted.rs` has the stages from the grant on.
+//! * `ready.rs` finds the locks to open in the next tick.
 //!
-//! Everything else finds calls by what an event names: a lock (`lines`, `in_line`, `passed_over`), an owner (`owners`),
-//! a client (`clients`), a session (`of_sessions`), a time (`wait_ends`, `lease_ends`, `sent_ends`). The indexes are
-//! ordered sets and maps in parts, so none of them ever grows all at once.
+//! The indexes find calls by a lock (`lines`, `in_line`, `passed_over`), an owner (`owners`), a client (`clients`), a
+//! session (`of_sessions`) or a time (`wait_ends`, `lease_ends`, `sent_ends`). They are ordered sets and maps in parts,
+//! so that none of them ever grows all at once.
 
 mod call;
 mod give_back;
@@ -45,8 +45,8 @@ pub use line::LineId;
 pub use owners::OwnerWaits;
 pub use passed_over::PassOverPlace;
 
-/// Every call of a server that waits, or whose grant may still have to be given back. `A` is what the caller
-/// of this crate keeps with a call.
+/// All calls of a server that wait, or whose grant may still be given back. `A` is the data that the user of this crate
+/// keeps with a call.
 #[derive(Debug, Default)]
 pub struct Calls<A = ()> {
     table: Shards<CallId, Box<Call<A>>>,
@@ -56,32 +56,32 @@ pub struct Calls<A = ()> {
     in_line: BTreeSet<(LineId, CallId)>,
     /// The waiting calls that are passed over.
     passed_over: BTreeSet<(LineId, CallId)>,
-    /// The calls in line whose owner may hold the lock already: they were not judged with its grant.
+    /// The calls in line that were not judged with a grant of their owner, so that the owner may hold the lock already.
     unjudged: BTreeSet<(LineId, CallId)>,
     owners: Owners,
-    /// Calls with limit 1, each the first of its owner in its line. Those that have no call with a wider limit
-    /// before them may be missing: the first call of the line has limit 1 then.
+    /// Calls with limit 1 that are the first of their owner in their line. A call may be missing if no call with a
+    /// wider limit is before it: then the first call of the line has limit 1.
     exclusive: BTreeSet<(LineId, CallId)>,
     clients: Shards<u64, OfClient>,
     /// The waiting calls of each session, line by line.
     of_sessions: BTreeSet<(SessionId, LineId, CallId)>,
     /// How many waiting calls each session has.
     session_counts: Shards<SessionId, usize>,
-    /// The granted calls whose reply is not known to be sent.
+    /// The granted calls whose reply may not have been sent yet.
     pending: Vec<Pending>,
     wait_ends: BTreeSet<(Monotonic, CallId)>,
-    /// The ends of the leases of the calls whose reply is sent.
+    /// The calls whose reply is sent, by the end of their lease.
     sent_ends: BTreeSet<(Deadline, CallId)>,
-    /// The ends of the leases that somebody waits for.
+    /// The lines, by the recorded end of the lease that they wait for.
     lease_ends: BTreeSet<(u64, LineId)>,
-    /// The locks that somebody waits for, in the order of their turns; the one that had the last turn, and the last one
-    /// of this round.
+    /// The locks with waiting calls, in the order of their turns. `last_turn` is the line that had the last turn, and
+    /// `round_end` the last line of this round.
     turns: BTreeMap<LineId, LockId>,
     last_turn: LineId,
     round_end: LineId,
-    /// The ready locks, in the order of their events, and some that are no longer ready.
+    /// The ready locks in the order of their events, along with locks that are no longer ready.
     ready_keys: VecDeque<LockId>,
-    /// After those, this many locks are ready, in the order of their turns.
+    /// This many more locks are ready after `ready_keys`, in the order of their turns.
     all_ready: usize,
     waiting: usize,
     queued: usize,
@@ -90,31 +90,31 @@ pub struct Calls<A = ()> {
 }
 
 impl<A> Calls<A> {
-    /// True when nobody waits, no grant is pending and nothing is to be given back.
+    /// Returns true if no call waits, no grant is pending and there are no give-backs.
     #[must_use]
     pub const fn is_idle(&self) -> bool {
         self.lines.is_empty() && self.pending.is_empty()
     }
 
-    /// How many calls wait, for all locks.
+    /// The number of waiting calls.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.waiting
     }
 
-    /// How many of them are queued: they block no client.
+    /// The number of waiting calls that are queued, so that they block no client.
     #[must_use]
     pub const fn queued(&self) -> usize {
         self.queued
     }
 
-    /// True when nobody waits.
+    /// Returns true if no call waits.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// How many calls wait for this lock.
+    /// The number of calls that wait for this lock.
     #[must_use]
     pub fn waiting(&self, database: i32, key: &[u8]) -> usize {
         self.lines.get(database, key).map_or(0, |line| line.waiting)
@@ -137,7 +137,7 @@ impl<A> Calls<A> {
         self.first_of_line(self.lines.get(database, key)?)
     }
 
-    /// The first call in the line of a lock that is not passed over. No newcomer is granted the lock before it.
+    /// The first call in the line of a lock that is not passed over. No new call is granted the lock before it.
     #[must_use]
     pub fn first_eligible(&self, database: i32, key: &[u8]) -> Option<CallId> {
         self.lines.get(database, key)?.first_eligible
@@ -164,7 +164,8 @@ impl<A> Calls<A> {
         self.owners.first_eligible_of(owner, line)
     }
 
-    /// The queued call of this session, owner and hold count in the line of a lock: a call that is repeated.
+    /// The queued call with this session, owner and hold count in the line of a lock, which a new call with the same
+    /// values repeats.
     #[must_use]
     pub fn repeated(
         &self,
@@ -182,7 +183,7 @@ impl<A> Calls<A> {
         })
     }
 
-    /// How many calls stand before a waiting call, at most.
+    /// An upper bound for the number of calls before a waiting call.
     #[must_use]
     pub fn place(&self, id: CallId) -> Option<usize> {
         let call = self.get(id).filter(|call| call.is_waiting())?;
@@ -191,14 +192,14 @@ impl<A> Calls<A> {
         Some(call.place.min(others))
     }
 
-    /// The locks that this owner waits for, in all databases.
+    /// Which locks this owner waits for, in all databases.
     #[must_use]
     pub fn waits_of(&self, owner: &[u8]) -> OwnerWaits {
         self.owners.waits_of(owner)
     }
 
-    /// The first call in the line of a lock that is the first of its owner there and has limit 1, if it
-    /// stands before this call, or before a new one.
+    /// The first call in the line of a lock that has limit 1 and is the first of its owner there, if it is before this
+    /// call. With `None`, if it is before a new call.
     #[must_use]
     pub fn first_exclusive(
         &self,
@@ -261,7 +262,7 @@ impl<A> Calls<A> {
             .flat_map(|first| self.sessions_from(first))
     }
 
-    /// This session, and those with waiting calls that have a higher id.
+    /// This session, then the sessions with waiting calls and higher ids.
     pub fn sessions_from(&self, first: SessionId) -> impl Iterator<Item = SessionId> {
         std::iter::successors(Some(first), move |session| {
             let calls = (Bound::Excluded(last_of(*session)), Bound::Unbounded);
@@ -270,7 +271,7 @@ impl<A> Calls<A> {
         })
     }
 
-    /// The wait that ends first, and when.
+    /// The call whose wait times out first, and when.
     #[must_use]
     pub fn next_wait_end(&self) -> Option<(Monotonic, CallId)> {
         self.wait_ends.first().copied()
@@ -308,7 +309,7 @@ impl<A> Calls<A> {
     }
 }
 
-/// Behind the calls of this session, in the order of all sessions' calls.
+/// The upper bound of this session's entries in `of_sessions`.
 const fn last_of(session: SessionId) -> (SessionId, LineId, CallId) {
     (session, LineId::LAST, CallId::LAST)
 }

@@ -6,26 +6,28 @@ use super::{CallId, LineId};
 use crate::OwnerBuf;
 use crate::shards::Shards;
 
-/// The locks that an owner waits for.
+/// Which locks an owner waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerWaits {
-    /// Nothing.
+    /// No lock.
     None,
-    /// One lock: the line, and the owner's first call there.
+    /// One lock, with its line and the owner's first call there.
     One(LineId, CallId),
     /// Several locks.
     Several,
 }
 
-/// The owners that wait, over all databases.
+/// The owners with waiting calls, in all databases.
 #[derive(Debug, Default)]
 pub(super) struct Owners(Shards<OwnerBuf, OwnerCalls>);
 
 /// A call, its line, and whether it is passed over there.
 type Entry = (LineId, bool, CallId);
 
-/// The waiting calls of an owner: line by line, those that are passed over last, in the order of joining. Nearly every
-/// owner has one, and a set of one takes ten times as much memory.
+/// The waiting calls of an owner, line by line, in the order of joining. In each line the calls that are passed over
+/// come last.
+///
+/// Nearly every owner has only one call, for which a set would take ten times as much memory.
 #[derive(Debug, PartialEq, Eq)]
 enum OwnerCalls {
     One(Entry),
@@ -98,7 +100,7 @@ impl Owners {
 }
 
 impl OwnerCalls {
-    /// The first line from this one on with a call.
+    /// The first line with a call, from this line on.
     fn first_line(&self, from: LineId) -> Option<LineId> {
         match self {
             Self::One((line, _, _)) => (*line >= from).then_some(*line),
@@ -121,7 +123,7 @@ impl OwnerCalls {
         }
     }
 
-    /// The first call in this line among those that are passed over, or that are not.
+    /// The first call in this line that is passed over, or that is not.
     fn first_among(&self, line: LineId, is_passed_over: bool) -> Option<CallId> {
         match self {
             Self::One((only, passed, id)) => {

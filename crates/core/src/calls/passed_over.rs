@@ -1,4 +1,4 @@
-//! Calls that are passed over: they keep their place, and those behind them are granted first.
+//! Passes over calls: they keep their place, but calls behind them are granted first.
 
 use super::{CallId, Calls, LineId, of_line};
 use crate::LockId;
@@ -9,12 +9,11 @@ use crate::sessions::SessionId;
 pub struct PassOverPlace(LineId, CallId);
 
 impl<A> Calls<A> {
-    /// The waiting calls of a session from `from` on, at most `max` of them, are passed over from now on, or no
-    /// longer. A lock becomes ready when another call is now first in its line. Returns where to continue, if any is
-    /// left.
+    /// Changes whether the waiting calls of a session are passed over, for at most `max` calls from `from` on. Returns
+    /// where to continue, if calls are left. A lock becomes ready if the first eligible call in its line changes.
     ///
-    /// Update all calls of a session before any of their locks is served: while one program has calls of both
-    /// kinds in a line, it is not known which call is next.
+    /// Update all calls of a session before you serve any of their locks. Until then it is unknown which call is next
+    /// in a line with calls of the session.
     pub fn pass_over(
         &mut self,
         session: SessionId,
@@ -33,7 +32,7 @@ impl<A> Calls<A> {
         Some(PassOverPlace(line, id))
     }
 
-    /// As [`Calls::pass_over`], for one call that waits.
+    /// Like [`Calls::pass_over`], but for one waiting call.
     pub fn pass_call_over(&mut self, id: CallId, is_passed_over: bool) {
         let call = self.table.get_mut(&id).filter(|call| call.is_waiting());
         let Some(call) = call.filter(|call| call.is_passed_over != is_passed_over) else {
@@ -61,7 +60,7 @@ impl<A> Calls<A> {
             self.unjudged.insert((line.id, id));
             line.first_eligible = Some(line.first_eligible.map_or(id, |first| first.min(id)));
         }
-        // If its owner holds the lock, it can be granted from any place in the line.
+        // If the owner of the call holds the lock, the call can be granted from any place in the line.
         if line.first_eligible != first_before || !is_passed_over {
             line.make_ready(&mut self.ready_keys);
         }

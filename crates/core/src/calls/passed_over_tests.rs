@@ -90,7 +90,7 @@ fn a_call_is_repeated_by_its_lock_owner_session_and_holds() {
 }
 
 #[test]
-fn a_session_is_passed_over_in_parts_while_calls_come_and_go() {
+fn a_session_is_passed_over_in_parts_while_other_calls_join_and_leave() {
     let mut calls = Calls::default();
     let keys = [b"1", b"2", b"3"];
     let ids: Vec<_> = keys.map(|key| queue(&mut calls, key, b"ann", 1, 1)).into();
@@ -119,7 +119,7 @@ fn a_session_is_passed_over_in_parts_while_calls_come_and_go() {
 }
 
 #[test]
-fn a_lock_is_ready_when_another_call_is_the_first_that_is_not_passed_over() {
+fn a_lock_is_ready_when_its_first_eligible_call_changes() {
     let mut calls = Calls::default();
     for (key, numbers) in [(b"1", [1, 2]), (b"2", [2, 1]), (b"3", [1, 1])] {
         for (owner, number) in [b"ann", b"bob"].into_iter().zip(numbers) {
@@ -234,7 +234,7 @@ fn a_lock_is_ready_when_a_call_joins_a_line_in_which_all_are_passed_over() {
 
 /// A holder has a call behind one that has no room, which was not judged with its grant.
 #[test]
-fn the_calls_of_an_owner_are_judged_when_its_service_broke_off() {
+fn the_calls_of_an_owner_are_judged_after_an_interrupted_service() {
     let holder = Holder {
         owner: Owner::new(b"ann").unwrap(),
         grant: Grant {

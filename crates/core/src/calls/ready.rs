@@ -1,10 +1,11 @@
-//! Which locks are to be looked at, because there may be room for those who wait.
+//! Which locks the next tick has to open, because there may be room for their waiters.
 //!
-//! * A **ready** lock is looked at in the next tick: an event may have made room, or a call gives something
-//!   back. A lock that was looked at meanwhile stays in the order, and is skipped there.
-//! * A lock **whose lease ends** becomes ready then. The end is remembered as it was last seen. A renewal that moves
-//!   the end does not update the remembered one: the lock is looked at when the remembered end has passed.
-//! * A module gets no event for a changed expiry, so every lock that somebody waits for is **checked in turn**.
+//! * The next tick opens each **ready** lock: an event may have made room, or a call gives something back. A lock that was
+//!   opened earlier stays in the order, and the tick skips it.
+//! * A lock **whose lease ends** becomes ready at that time. The end is recorded when the lock is opened. A renewal that
+//!   moves the end later does not update the record, so the lock is then opened once in vain.
+//! * All locks with waiting calls are **checked in turn**, because a module gets no event when an administrator changes an
+//!   expiry.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -13,7 +14,7 @@ use super::{Calls, LineId};
 use crate::{Deadline, LockId};
 
 impl<A> Calls<A> {
-    /// Notes that the waiters of this lock may have room; false when nobody waits.
+    /// Marks a lock as ready. Returns false if no call waits for it.
     pub fn make_ready(&mut self, database: i32, key: &[u8]) -> bool {
         match self.lines.get_mut(database, key) {
             Some(line) if line.waiting > 0 => {
@@ -24,14 +25,19 @@ impl<A> Calls<A> {
         }
     }
 
-    /// As [`Calls::make_ready`], for every lock that somebody waits for. The cost does not depend on their number,
-    /// because each becomes ready when its turn comes.
+    /// Like [`Calls::make_ready`], but for all locks. The cost does not depend on their number, because they are taken
+    /// in the order of their turns.
     pub fn make_all_ready(&mut self) -> bool {
         self.all_ready = self.turns.len();
-        !self.turns.is_empty()
+        let Some((last, _)) = self.turns.last_key_value() else {
+            return false;
+        };
+        // This round then includes every lock, and this many turns visit each of them once.
+        self.round_end = *last;
+        true
     }
 
-    /// As [`Calls::make_ready`], for the locks whose remembered end has passed, at most `max` of them.
+    /// Like [`Calls::make_ready`], but for at most `max` locks whose recorded end has passed.
     pub fn make_ended_ready(&mut self, now_ms: u64, max: usize) {
         for _ in 0..max {
             let first = self.lease_ends.first().filter(|(end, _)| *end < now_ms);
@@ -46,13 +52,13 @@ impl<A> Calls<A> {
         }
     }
 
-    /// How many entries the order of the ready locks has.
+    /// The length of the order of ready locks. It includes locks that are no longer ready.
     #[must_use]
     pub fn ready_len(&self) -> usize {
         self.ready_keys.len() + self.all_ready
     }
 
-    /// Takes the first entry from that order; `None` when it is no longer ready.
+    /// Takes the first lock from the order of ready locks; `None` if that lock is no longer ready.
     pub fn take_ready(&mut self) -> Option<LockId> {
         let Some(lock_id) = self.ready_keys.pop_front() else {
             self.all_ready = self.all_ready.checked_sub(1)?;
@@ -62,8 +68,8 @@ impl<A> Calls<A> {
         std::mem::take(&mut line.is_ready).then_some(lock_id)
     }
 
-    /// The lock is looked at now. A lock with give-backs stays ready.
-    pub fn looked_at(&mut self, database: i32, key: &[u8]) {
+    /// Clears the ready mark of a lock, unless it has give-backs. Call this when the lock is opened to serve it.
+    pub fn clear_ready(&mut self, database: i32, key: &[u8]) {
         if let Some(line) = self.lines.get_mut(database, key) {
             line.is_ready = !line.give_backs.is_empty();
         }
@@ -79,7 +85,7 @@ impl<A> Calls<A> {
         }
     }
 
-    /// Records that the lease ends at `end` at the latest; true when the remembered end was later.
+    /// Records that the lease ends at `end` at the latest. Returns true if the recorded end was later.
     pub fn cut_lease_end(&mut self, database: i32, key: &[u8], end: Deadline) -> bool {
         let before = self
             .lines
@@ -92,20 +98,19 @@ impl<A> Calls<A> {
         is_sooner
     }
 
-    /// The earliest end of a lease that somebody waits for, by the wall clock in milliseconds.
+    /// The earliest recorded end of a lease, in milliseconds of the wall clock.
     #[must_use]
     pub fn next_lease_end(&self) -> Option<u64> {
         self.lease_ends.first().map(|(end, _)| *end)
     }
 
-    /// How many locks somebody waits for.
+    /// The number of locks with waiting calls.
     #[must_use]
     pub fn locks(&self) -> usize {
         self.turns.len()
     }
 
-    /// The next lock to check in turn. A lock that somebody began to wait for in this round has its turn in the next
-    /// one.
+    /// The next lock to check in turn. A lock that was added in this round has its turn in the next round.
     pub fn next_turn(&mut self) -> Option<LockId> {
         let mut rest = self.turns.range(self.last_turn.next()..);
         let next = rest.next().filter(|(line, _)| **line <= self.round_end);
@@ -121,14 +126,14 @@ impl<A> Calls<A> {
 }
 
 impl Line {
-    /// Notes that the lock is to be looked at.
+    /// Marks the lock as ready.
     pub(super) fn make_ready(&mut self, ready_keys: &mut VecDeque<LockId>) {
         if !std::mem::replace(&mut self.is_ready, true) {
             ready_keys.push_back(self.lock_id.clone());
         }
     }
 
-    /// Changes the remembered end of the lease.
+    /// Changes the recorded end of the lease.
     pub(super) fn set_lease_end(
         &mut self,
         lease_ends: &mut BTreeSet<(u64, LineId)>,

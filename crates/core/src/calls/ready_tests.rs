@@ -43,17 +43,17 @@ fn ended(calls: &mut Calls, now_ms: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_lock_is_ready_once_in_the_order_of_events_and_until_it_is_looked_at() {
+fn a_lock_is_ready_once_in_the_order_of_events_until_it_is_opened() {
     let (mut calls, ids) = waiting_for(4);
     for number in [3, 1, 3, 4, 2] {
         assert!(calls.make_ready(0, &key(number)));
     }
     assert!(!calls.make_ready(0, &key(9)), "nobody waits");
-    calls.looked_at(0, &key(1));
+    calls.clear_ready(0, &key(1));
     calls.remove(ids[3]);
     calls.check();
     assert_eq!(ready(&mut calls), [3, 2]);
-    calls.looked_at(0, &key(2));
+    calls.clear_ready(0, &key(2));
     assert!(calls.make_ready(0, &key(2)));
     assert_eq!(ready(&mut calls), [2]);
     assert!(calls.make_all_ready());
@@ -61,7 +61,7 @@ fn a_lock_is_ready_once_in_the_order_of_events_and_until_it_is_looked_at() {
 }
 
 #[test]
-fn all_locks_are_ready_once_each_though_calls_come_and_go_and_others_have_turns() {
+fn all_locks_are_ready_once_each_while_calls_join_and_leave_and_locks_have_turns() {
     let (mut calls, ids) = waiting_for(4);
     assert!(calls.make_ready(0, &key(3)));
     assert!(calls.make_all_ready());
@@ -90,6 +90,16 @@ fn all_locks_are_ready_once_each_though_calls_come_and_go_and_others_have_turns(
 }
 
 #[test]
+fn all_locks_are_ready_even_those_added_in_this_round() {
+    let (mut calls, _) = waiting_for(3);
+    assert_eq!(calls.next_turn(), Some(lock_id(1)));
+    join(&mut calls, 4);
+    ready(&mut calls);
+    assert!(calls.make_all_ready());
+    assert_eq!(ready(&mut calls), [2, 3, 4, 1]);
+}
+
+#[test]
 fn a_lock_is_ready_when_its_first_call_leaves_and_others_wait() {
     let (mut calls, ids) = waiting_for(1);
     let second = join(&mut calls, 1);
@@ -107,7 +117,7 @@ fn a_lock_is_ready_when_its_first_call_leaves_and_others_wait() {
 }
 
 #[test]
-fn a_lock_of_which_something_is_given_back_is_ready_until_that_is_taken() {
+fn a_lock_with_give_backs_is_ready_until_they_are_taken() {
     let (mut calls, ids) = waiting_for(2);
     let taken = Taken {
         token: Token::new(1).unwrap(),
@@ -116,14 +126,14 @@ fn a_lock_of_which_something_is_given_back_is_ready_until_that_is_taken() {
         deadline: Deadline::Never,
     };
     let is_ready = |calls: &mut Calls| {
-        calls.looked_at(0, &key(1));
+        calls.clear_ready(0, &key(1));
         calls.check();
         ready(calls)
     };
     calls.grant(ids[0], taken, true).unwrap();
     assert_eq!(is_ready(&mut calls), []);
     assert!(calls.abandon(ids[0]));
-    calls.looked_at(0, &key(1));
+    calls.clear_ready(0, &key(1));
     calls.check();
     assert_eq!((calls.ready_len(), calls.gives_back(0, &key(1))), (1, true));
     assert_eq!(calls.take_give_backs(1, &key(1)), [], "another database");
@@ -135,7 +145,7 @@ fn a_lock_of_which_something_is_given_back_is_ready_until_that_is_taken() {
 }
 
 #[test]
-fn what_is_given_back_is_taken_in_order() {
+fn give_backs_are_taken_in_order() {
     let mut calls = Calls::default();
     let ids = [1, 1, 1].map(|number| join(&mut calls, number));
     for (number, id) in (1..).zip(ids) {
@@ -189,7 +199,7 @@ fn a_lease_whose_end_moved_has_one_end() {
 }
 
 #[test]
-fn an_end_that_is_cut_comes_sooner_and_one_that_is_put_off_does_not_count() {
+fn a_shortened_lease_ends_sooner_and_an_extended_one_keeps_its_recorded_end() {
     let (mut calls, _) = waiting_for(1);
     let [one, none] = [1, 2].map(key);
     assert!(!calls.cut_lease_end(0, &none, Deadline::At(10)));
@@ -210,7 +220,7 @@ fn an_end_that_is_cut_comes_sooner_and_one_that_is_put_off_does_not_count() {
 }
 
 #[test]
-fn every_lock_that_is_waited_for_has_its_turn() {
+fn every_lock_with_waiting_calls_has_its_turn() {
     let (mut calls, ids) = waiting_for(3);
     let turns = |calls: &mut Calls, count| -> Vec<LockId> {
         let locks = (0..count).filter_map(|_| calls.next_turn()).collect();
@@ -227,7 +237,7 @@ fn every_lock_that_is_waited_for_has_its_turn() {
 }
 
 #[test]
-fn new_lines_do_not_put_off_the_turns_of_others() {
+fn new_lines_do_not_delay_the_turns_of_others() {
     let (mut calls, _) = waiting_for(3);
     let turns: Vec<_> = (4..=12)
         .map(|number| {
@@ -241,7 +251,7 @@ fn new_lines_do_not_put_off_the_turns_of_others() {
 }
 
 #[test]
-fn ended_leases_are_taken_note_of_in_parts() {
+fn ended_leases_are_processed_in_parts() {
     let (mut calls, _) = waiting_for(5);
     while calls.take_ready().is_some() {}
     for number in 1..=5 {

@@ -116,7 +116,7 @@ fn a_sent_reply_is_forgotten_with_the_next_call_and_among_many_with_the_end_of_t
 
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
-fn the_tables_shrink_when_most_have_left() {
+fn the_tables_shrink_when_most_calls_have_left() {
     let mut calls = Calls::default();
     let stays = join(&mut calls, KEY, 0);
     let ids: Vec<_> = (1..=10_000_u32)

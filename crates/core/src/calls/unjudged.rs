@@ -1,18 +1,20 @@
-//! Calls that may be re-entries, because they were not judged together with their owner's grant.
+//! Calls that may be re-entries but were not judged together with their owner's grant.
 //!
-//! An owner's waiting calls are judged together with its grant. This leaves out calls that were passed over at that
-//! time, and calls for which there was no time. They are judged before the next in line, when the lock is served again.
-//! The holder of an exclusive lock has its calls found by name; a shared lock may have too many holders for that.
+//! An owner's waiting calls are judged together with its grant, except calls that were passed over then and calls for
+//! which the slice of time was too short. They are judged before the next call in line when the lock is served again.
+//!
+//! For an exclusive lock they could be found by the name of the holder. A shared lock may have too many holders for
+//! that.
 
 use super::{CallId, Calls, of_line};
 use crate::Holders;
 
-/// The most calls that one search looks at.
+/// The most calls that one search checks.
 const MAX_LOOKS: usize = 1024;
 
 impl<A> Calls<A> {
-    /// Remembers that this owner, which was granted the lock last, may have calls left that are re-entries. They come
-    /// before the next in line when the lock is served again.
+    /// Records that the owner that was granted the lock last may have calls left, which are re-entries. They come
+    /// before the next call in line when the lock is served again.
     pub fn judge_later(&mut self, database: i32, key: &[u8], owner: &[u8]) {
         if let Some(line) = self.lines.get(database, key)
             && let Some(id) = self.owners.first_eligible_of(owner, line.id)
@@ -21,8 +23,8 @@ impl<A> Calls<A> {
         }
     }
 
-    /// The first call of an owner that holds the lock, if one of its calls was not judged with its grant. The calls
-    /// of others are forgotten on the way: they come in their turn.
+    /// The first call of an owner that holds the lock, among the calls that were not judged with their owner's grant.
+    /// Drops the calls of owners that do not hold the lock, because their turn comes in the line.
     pub(crate) fn take_unjudged(
         &mut self,
         (database, key): (i32, &[u8]),
@@ -42,7 +44,7 @@ impl<A> Calls<A> {
             }
             self.unjudged.remove(&(line, id));
         }
-        // The search continues at the next look.
+        // The search continues in the next tick.
         self.make_ready(database, key);
         None
     }

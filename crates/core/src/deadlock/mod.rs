@@ -10,15 +10,15 @@
 //! owner in the cycle releases it, which itself waits. So the cycle remains, whatever the others do, until one of its
 //! calls fails or times out, or a lease expires.
 //!
-//! **The search** follows the waits breadth first, so the shortest cycle is found. The holders of a lock
-//! are in its key, which the server opens, and opening a key may call back into the calls. So the search
-//! is done in steps; [`Search`] keeps the state between them. [`Search::begin`] looks at the lock that is
-//! open already. Most searches end there, with nothing allocated, because no holder is waiting. Otherwise
-//! [`Search::next_lock`] names a lock to open and [`Search::look`] takes its holders. Each of these functions borrows
-//! the calls separately, and checks again what an earlier one has seen: a call that no longer waits is skipped.
+//! **The search** is breadth first, so it finds the shortest cycle. It runs in steps, and [`Search`] keeps the state
+//! between them. The reason is that the holders of a lock are in its key, and when the server opens a key, it may call
+//! back into the calls. [`Search::begin`] visits the lock that is open already. Most searches end there without an
+//! allocation, because no holder is waiting. Otherwise [`Search::next_lock`] returns a lock to open, and
+//! [`Search::visit`] takes its holders. Each of these functions borrows the calls separately. So it checks again
+//! whether the calls that were found before still wait, and skips those that do not.
 //!
-//! If the owner whose call counts holds that lock itself, the search does not follow the lock: the call is about to be
-//! judged as a re-entry. (Only a restored or renamed key gets into this state.)
+//! The search does not follow a lock that the waiting owner holds itself, because the call is about to be judged as a
+//! re-entry. (This happens only with a restored or renamed key.)
 
 mod cycle;
 mod search;

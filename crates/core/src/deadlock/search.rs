@@ -1,4 +1,4 @@
-//! The search for a cycle, a lock at a time.
+//! The search for a deadlock cycle, one lock at a time.
 
 use super::Cycle;
 use crate::{
@@ -6,40 +6,40 @@ use crate::{
     UnixTime, Waiter,
 };
 
-/// How many holders a search looks at before it ends without a result.
+/// How many holders a search visits before it gives up.
 pub const MAX_STEPS: usize = 1000;
 
-/// A search for the cycle that a call would close by waiting.
+/// A search for the deadlock cycle that a call would create by waiting.
 #[derive(Debug)]
 pub struct Search<'a> {
     caller: Owner<'a>,
     lock: (i32, &'a [u8]),
-    /// The waits found so far; those before `next` were followed.
+    /// The waits found so far. Those before `next` were followed already.
     found: Vec<Found>,
     next: usize,
     /// The first calls of the owners that were found.
     seen: Set<CallId>,
-    /// The locks whose holders were looked at, by line.
-    looked_at: Map<LineId, MustGo>,
-    /// The wait in `found` whose lock is to be looked at now, and which holders matter there.
+    /// The locks whose holders were visited, by line.
+    visited: Map<LineId, MustGo>,
+    /// The wait in `found` whose lock is visited next, and which of its holders matter.
     current: Option<(usize, WaitReason)>,
     steps: usize,
 }
 
-/// A holder that waits for one lock, by its first call there.
+/// A holder that waits for one lock, with its first call there.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     call: CallId,
-    /// The owner that waits for it; `None` for the caller.
+    /// The owner that waits for this holder, as an index into `found`; `None` for the caller.
     waited_for_by: Option<usize>,
 }
 
-/// Which holders of a lock must go before an owner can get in.
+/// Which holders must release the lock before an owner can get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum MustGo {
-    /// The exclusive holder (limit 1), if there is one.
+    /// The holder with limit 1, if there is one.
     Exclusive,
-    /// All.
+    /// All holders.
     All,
 }
 
@@ -47,13 +47,13 @@ enum MustGo {
 #[derive(Debug)]
 struct WaitReason {
     must_go: MustGo,
-    /// The owner that waits, and that of a call with limit 1 before it.
+    /// The waiting owner, and the owner of a call with limit 1 before it.
     owners: [Option<OwnerBuf>; 2],
 }
 
 impl<'a> Search<'a> {
-    /// Begins the search for a call that finds no room, with the holders of its lock. `None` when it may wait, because
-    /// it cannot close a cycle.
+    /// Begins the search for a call that finds no room, with the holders of its lock. Returns `None` if the call cannot
+    /// create a cycle.
     #[must_use]
     pub fn begin<A>(
         calls: &Calls<A>,
@@ -64,14 +64,14 @@ impl<'a> Search<'a> {
         now: UnixTime,
     ) -> Option<Self> {
         let holders = holders?;
-        // This nearly always decides it.
+        // Check this first, because it decides nearly every search.
         if let Holders::Exclusive(holder) = holders
             && calls.waits_of(holder.owner.bytes()) == OwnerWaits::None
         {
             return None;
         }
-        // The caller may be in this line already: by an earlier call of the owner, which is the one that counts, or
-        // because a tick checks it.
+        // The owner may be in this line already: with an earlier call, which is the one that counts, or because a tick
+        // checks this call.
         let (first, limit) = match calls.waits_of(caller.bytes()) {
             OwnerWaits::None => (None, limit),
             OwnerWaits::One(_, call) if calls.get(call)?.lock_id.is(lock.0, lock.1) => {
@@ -85,7 +85,7 @@ impl<'a> Search<'a> {
             found: Vec::new(),
             next: 0,
             seen: Set::default(),
-            looked_at: Map::default(),
+            visited: Map::default(),
             current: None,
             steps: 0,
         };
@@ -97,7 +97,7 @@ impl<'a> Search<'a> {
         (!search.found.is_empty()).then_some(search)
     }
 
-    /// The lock to look at next; `None` when there is no cycle.
+    /// The lock to visit next; `None` if there is no cycle.
     pub fn next_lock<A>(&mut self, calls: &Calls<A>) -> Option<LockId> {
         loop {
             let index = self.next;
@@ -109,8 +109,8 @@ impl<'a> Search<'a> {
             let (owner, limit) = (&wait.waiter.owner, wait.waiter.limit);
             let lock = (wait.lock_id.database, &*wait.lock_id.key);
             let (must_go, before) = MustGo::of(calls, lock, Some(call), limit);
-            let looked_at = self.looked_at.get(&wait.line);
-            if looked_at.is_some_and(|looked_at| *looked_at >= must_go) {
+            let visited = self.visited.get(&wait.line);
+            if visited.is_some_and(|visited| *visited >= must_go) {
                 continue;
             }
             let owners = [Some(owner.clone()), before.map(OwnerBuf::from)];
@@ -119,8 +119,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Looks at the holders of the lock that [`Search::next_lock`] has named; the cycle, if that closes one.
-    pub fn look<A>(
+    /// Visits the holders of the lock that [`Search::next_lock`] has returned. Returns a cycle if this finds one.
+    pub fn visit<A>(
         &mut self,
         calls: &Calls<A>,
         holders: Option<&Holders<'_>>,
@@ -128,13 +128,13 @@ impl<'a> Search<'a> {
     ) -> Option<Cycle> {
         let (index, reason) = self.current.take()?;
         let holders = holders?;
-        // If one of these owners holds the lock, its call is about to be judged as a re-entry.
+        // If one of these owners holds the lock, it does not wait: its call is about to be judged as a re-entry.
         let mut owners = reason.owners.iter().flatten().map(OwnerBuf::as_owner);
         if owners.any(|owner| holds(holders, owner, now)) {
             return None;
         }
         let wait = OnlyWait::of(calls, self.found.get(index)?.call)?;
-        self.looked_at.insert(wait.line, reason.must_go);
+        self.visited.insert(wait.line, reason.must_go);
         if self.follow(calls, Some(index), reason.must_go, holders, now) {
             self.cycle(calls, index)
         } else {
@@ -142,7 +142,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Notes which of the holders that must go wait themselves. True when the caller is one of them.
+    /// Records which of the holders that must release the lock wait themselves. Returns true if the caller is one of
+    /// them.
     fn follow<A>(
         &mut self,
         calls: &Calls<A>,
@@ -168,8 +169,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Looks at a holder: true for the caller, `None` when the search is over. A holder whose lease has ended counts as
-    /// a step, though it no longer holds the lock.
+    /// Visits a holder. Returns true for the caller, and `None` if the search has reached its limit. A holder whose
+    /// lease has ended counts as a step, although it no longer holds the lock.
     fn step<A>(
         &mut self,
         calls: &Calls<A>,
@@ -199,7 +200,7 @@ impl<'a> Search<'a> {
         Some(false)
     }
 
-    /// The waits from the caller's to this one, if all of them still exist.
+    /// The waits from the caller to this one, if all of them still exist.
     fn cycle<A>(&self, calls: &Calls<A>, last: usize) -> Option<Cycle> {
         let mut waits = Vec::new();
         let mut next = Some(last);
@@ -217,8 +218,8 @@ impl<'a> Search<'a> {
 }
 
 impl MustGo {
-    /// Which holders must go before an owner's first call in line, or its new one; and the owner of a
-    /// call with limit 1 before it.
+    /// Which holders must release the lock before an owner's first call in line (or its new call) is granted, and the
+    /// owner of a call with limit 1 before that call.
     fn of<'q, A>(
         calls: &'q Calls<A>,
         (database, key): (i32, &[u8]),
@@ -236,7 +237,7 @@ impl MustGo {
     }
 }
 
-/// The wait of an owner that waits for only one lock: its first call there.
+/// The wait of an owner that waits for only one lock, with its first call there.
 struct OnlyWait<'q> {
     waiter: &'q Waiter,
     lock_id: &'q LockId,
@@ -259,7 +260,7 @@ impl<'q> OnlyWait<'q> {
     }
 }
 
-/// True when the owner holds the lock, by a lease that has not ended.
+/// Returns true if the owner holds the lock and its lease has not ended.
 fn holds(holders: &Holders<'_>, owner: Owner<'_>, now: UnixTime) -> bool {
     let holder = holders.find(owner);
     holder.is_some_and(|holder| !holder.end.has_passed(now))

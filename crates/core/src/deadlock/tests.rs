@@ -87,7 +87,7 @@ fn search_with(calls: &Calls, limit: Limit, several: &[(usize, &HolderSet)]) -> 
     let mut cycle = None;
     while cycle.is_none() {
         holders(&search.next_lock(calls)?, &mut |holders| {
-            cycle = search.look(calls, Some(holders), NOW);
+            cycle = search.visit(calls, Some(holders), NOW);
         });
     }
     cycle
@@ -103,7 +103,7 @@ fn chain(owners: usize) -> Calls {
 }
 
 #[test]
-fn the_second_of_two_is_told_at_once() {
+fn the_second_of_two_waiters_gets_the_deadlock_at_once() {
     let cycle = search(&chain(2), &[]).unwrap();
     let waits = [(0, 1), (1, 0)].map(|(owner, lock)| {
         let owner = name(owner);
@@ -119,7 +119,7 @@ fn the_second_of_two_is_told_at_once() {
 }
 
 #[test]
-fn nobody_is_told_who_waits_for_owners_that_do_not_wait() {
+fn a_call_that_waits_for_owners_that_do_not_wait_is_no_deadlock() {
     assert_eq!(search(&Calls::default(), &[]), None);
     let mut calls = chain(4);
     let last = calls.first(0, &name(0)).unwrap();
@@ -129,7 +129,7 @@ fn nobody_is_told_who_waits_for_owners_that_do_not_wait() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
-fn a_thousand_holders_are_looked_at_and_no_more() {
+fn at_most_a_thousand_holders_are_visited() {
     let cycle = search(&chain(MAX_STEPS), &[]).unwrap();
     assert_eq!(cycle.waits().len(), MAX_STEPS);
     assert_eq!(search(&chain(MAX_STEPS + 1), &[]), None);
@@ -137,7 +137,7 @@ fn a_thousand_holders_are_looked_at_and_no_more() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
-fn each_share_that_must_go_is_a_step() {
+fn each_holder_that_must_release_the_lock_is_a_step() {
     let mut calls = chain(2);
     for (readers, found) in [(MAX_STEPS, false), (MAX_STEPS - 1, true)] {
         // The owner 1 is the last of those who share the lock 1.
@@ -150,7 +150,7 @@ fn each_share_that_must_go_is_a_step() {
 }
 
 #[test]
-fn a_lease_that_has_ended_holds_nothing() {
+fn a_holder_whose_lease_has_ended_blocks_nobody() {
     let calls = chain(2);
     for (end, found) in [(LIVE, true), (LIVE - 1, false)] {
         let shares = shares([1].into_iter(), end);
@@ -159,7 +159,7 @@ fn a_lease_that_has_ended_holds_nothing() {
 }
 
 #[test]
-fn a_holder_in_line_is_about_to_be_judged_and_holds_up_nobody() {
+fn a_holder_in_its_own_line_blocks_nobody_because_it_is_about_to_be_judged() {
     // The owner 1 waits for the lock 5, and the owner 2, who shares that, for the caller's.
     let mut calls = Calls::default();
     wait(&mut calls, 1, 5);
@@ -189,7 +189,7 @@ fn a_holder_in_line_is_about_to_be_judged_and_holds_up_nobody() {
 }
 
 #[test]
-fn a_lock_is_looked_at_again_when_more_holders_must_go() {
+fn a_lock_is_visited_again_when_more_holders_must_release_it() {
     // Both who share the lock 1 wait for the lock 5: the first for one of two places, the second for all.
     let mut calls = Calls::default();
     wait_with(&mut calls, 1, 5, Limit::new(2).unwrap());
@@ -207,7 +207,7 @@ fn a_lock_is_looked_at_again_when_more_holders_must_go() {
 }
 
 #[test]
-fn what_changes_between_two_steps_is_not_followed() {
+fn waits_that_change_between_two_steps_are_not_followed() {
     let (caller, key) = (name(0), name(1));
     let caller = Owner::new(&caller).unwrap();
     // (who leaves before the search asks for a lock, who before it gets the holders)
@@ -242,14 +242,14 @@ fn what_changes_between_two_steps_is_not_followed() {
                 calls.remove(call(&calls, owner));
             }
             let owner = name(lock);
-            cycle = search.look(&calls, Some(&held(&owner)), NOW);
+            cycle = search.visit(&calls, Some(&held(&owner)), NOW);
         }
         assert_eq!(cycle.is_some(), found, "{early:?} {late:?}");
     }
 }
 
 #[test]
-fn a_free_lock_leads_nowhere() {
+fn a_free_lock_ends_the_search() {
     let (calls, caller, key) = (chain(2), name(0), name(1));
     let caller = Owner::new(&caller).unwrap();
     let lock = (0, &*key);
@@ -259,10 +259,10 @@ fn a_free_lock_leads_nowhere() {
     let search = Search::begin(&calls, caller, lock, Limit::ONE, Some(&first), NOW);
     let mut search = search.unwrap();
     assert!(
-        search.look(&calls, Some(&first), NOW).is_none(),
+        search.visit(&calls, Some(&first), NOW).is_none(),
         "no lock was asked for"
     );
     assert!(search.next_lock(&calls).is_some());
-    assert_eq!(search.look(&calls, None, NOW), None);
+    assert_eq!(search.visit(&calls, None, NOW), None);
     assert_eq!(search.next_lock(&calls), None);
 }

@@ -1,8 +1,8 @@
-//! Locks, their lines, and all that may become of them.
+//! Locks, their lines, and all possible continuations.
 
 use std::collections::HashSet;
 
-/// A limit that every number of holders is within.
+/// A limit that allows every number of holders.
 pub(super) const NONE: usize = usize::MAX;
 
 /// A holder, or a call in line.
@@ -103,9 +103,9 @@ impl Lock {
     }
 }
 
-/// True when the caller, who waits for this lock, gets it in some continuation. Every other owner may
-/// release or widen what it holds, unless it waits for one lock: then its task can do nothing. (One that
-/// waits for several has several tasks, and may do all.)
+/// Returns true if the caller, which waits for this lock, gets it in some continuation. Every other owner may release
+/// or widen what it holds, unless it waits for exactly one lock, because then its task can do nothing. (An owner that
+/// waits for several locks has several tasks, so it may do everything.)
 pub(super) fn can_get_in(locks: &[Lock], caller: usize, lock: usize) -> bool {
     let waits_for = |owner: usize| {
         let locks = locks.iter().filter(|lock| lock.is_waited_for_by(owner));

@@ -1,5 +1,5 @@
-//! The search for deadlocks beside two naive models: one reads the rule word for word, the other plays
-//! every continuation and so tells whether the caller can ever get in.
+//! Tests the search for deadlocks against two naive models. One follows the rule word for word. The other plays every
+//! continuation, and so finds out whether the caller can ever get the lock.
 
 mod game;
 mod rule;

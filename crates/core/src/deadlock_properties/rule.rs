@@ -1,4 +1,4 @@
-//! The rule, read word for word and without an index: who waits for whom, and the shortest cycle.
+//! The rule, word for word and without an index: which owners wait for which, and the shortest cycle.
 
 use super::game::{Lock, Party};
 

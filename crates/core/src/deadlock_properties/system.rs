@@ -164,7 +164,7 @@ impl System {
             let lock = &self.locks[number(&search.next_lock(calls)?)];
             let shares = shares_of(lock);
             let held = holders(lock, shares.as_ref());
-            if let Some(cycle) = search.look(calls, held.as_ref(), now()) {
+            if let Some(cycle) = search.visit(calls, held.as_ref(), now()) {
                 return Some(cycle);
             }
         }

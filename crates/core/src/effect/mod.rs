@@ -1,14 +1,14 @@
-//! A change of a lock as one argument of a command: what replicas and the append-only file get.
+//! Effects: the encoding of a change of a lock for replicas and the append-only file, as one argument of a command.
 //!
-//! A lock that is or becomes exclusive is an effect of version 1:
+//! If the lock is exclusive after the change, the effect has version 1:
 //!
 //! ```text
 //! version  1 byte: 1, plus 128 for a quiet change
 //! deadline 8 bytes: milliseconds since 1970, or -1 for none
 //! record   the rest: token, lease, holds and owner, as in memory
 //! ```
-//! A change of a shared lock is an effect of version 2 (`shared.rs`). Numbers are little-endian. Every version has
-//! its token in the same place, so that a server that does not know the version still learns the token.
+//! A change of a shared lock has version 2 (`shared.rs`). Numbers are little-endian. The token is at the same place in
+//! every version, so that a server that does not know the version still learns the token.
 
 mod shared;
 
@@ -18,8 +18,8 @@ use super::holder::{self, MAX_RECORD, MAX_SHARED};
 use super::{Deadline, Holder, Limit, LockChange, Token};
 
 const VERSION: u8 = 1;
-/// Added to the version for a quiet change: the server's own renewal of a grant in a session, of which no client is
-/// notified.
+/// Added to the version for a quiet change. That is the server's own renewal of a grant in a session, of which clients
+/// are not notified.
 const QUIET: u8 = 128;
 const DEADLINE_BYTES: usize = 8;
 const HEAD: usize = 1 + DEADLINE_BYTES;
@@ -30,7 +30,7 @@ const MAX_EFFECT: usize = if HEAD + MAX_RECORD > shared::HEAD + 8 + MAX_SHARED {
     shared::HEAD + 8 + MAX_SHARED
 };
 
-/// True when no client is notified of the change that this effect makes.
+/// Returns true if clients are not notified of the change in this effect.
 #[must_use]
 pub fn is_quiet(effect: &[u8]) -> bool {
     effect.first().is_some_and(|version| version & QUIET != 0)
@@ -58,7 +58,7 @@ impl Default for EffectBuffer {
     }
 }
 
-/// The effect of a lock that is or becomes exclusive.
+/// The effect of a change after which the lock is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect<'a>(&'a [u8]);
 
@@ -69,7 +69,7 @@ impl<'a> Effect<'a> {
         self.0
     }
 
-    /// The record in it: the value of the key.
+    /// The record in the effect, which becomes the value of the key.
     #[must_use]
     pub fn record(self) -> &'a [u8] {
         &self.0[HEAD..]
@@ -79,11 +79,11 @@ impl<'a> Effect<'a> {
 /// Why an effect cannot be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EffectError {
-    /// An unknown version, and the token in the effect.
+    /// The effect has this unknown version and this token.
     Version(u8, Option<Token>),
-    /// It is cut off, or a field is out of its range.
+    /// The effect is truncated, or a field is out of range.
     Damaged,
-    /// The lock is not the one that the change was made for.
+    /// The effect does not fit the lock.
     Mismatch,
 }
 
@@ -143,7 +143,7 @@ impl<'a> LockChange<'a> {
     ///
     /// # Errors
     ///
-    /// [`EffectError`] when it is none, or one of another version.
+    /// [`EffectError`] if the bytes are not an effect of a known version.
     pub fn from_effect(bytes: &'a [u8]) -> Result<Self, EffectError> {
         match bytes {
             [version, rest @ ..] if *version & !QUIET == shared::VERSION => shared::read(rest)

@@ -2,19 +2,19 @@
 //!
 //! ```text
 //! version    1 byte: 2, plus 128 for a quiet change
-//! latest end 8 bytes: the expiry of the key afterwards, in milliseconds since 1970
-//! token      7 bytes: of the holder that joins, changes or leaves; the highest seen where ended leases are
-//!            removed
-//! what       1 byte: the step (0 only, 1 put, 2 remove, 3 remove ended), plus 128 with a cap, plus 64 where
-//!            the lock is being written whole and the key has no expiry
-//! count      4 bytes: the holders afterwards
-//! cap        8 bytes, if there is one
+//! latest end 8 bytes: the expiry of the key after the change, in milliseconds since 1970
+//! token      7 bytes: of the holder that joins, changes or leaves; the highest token seen if ended leases
+//!            are removed
+//! what       1 byte: the step (0 only, 1 put, 2 remove, 3 remove ended), plus 128 with a cap, plus 64 if all
+//!            holders are rewritten and the key has no expiry yet
+//! count      4 bytes: the number of holders after the change
+//! cap        8 bytes, only with a cap
 //! only, put: end 8 bytes, limit 4 bytes, record (`../holder.rs`)
-//! ended:     8 bytes: the time before which their leases ended
+//! ended:     8 bytes: the time before which the removed leases ended
 //! ```
-//! The effect contains one holder, however many there are. So the lock that it changes must exist where it is
-//! applied. The server keeps that order: a file or a new replica begins with whole locks, and a lock is
-//! rewritten as one effect for each holder, the first of which creates it ([`HolderSet::rewrite`]).
+//! An effect contains at most one holder, so the server that applies it must have the other holders already. The order
+//! of the stream ensures that: a file or a new replica begins with complete locks. A rewrite writes one effect for each
+//! holder, and the first of them creates the lock ([`HolderSet::rewrite`]).
 
 use super::{DEADLINE_BYTES, EffectBuffer, version_byte};
 use crate::holder::{TOKEN_BYTES, Writer, number};
@@ -71,7 +71,7 @@ impl SharedChange<'_> {
     }
 }
 
-/// Reads an effect after its version; `None` when it is cut off or a field is out of its range.
+/// Reads an effect after its version; `None` if it is truncated or a field is out of range.
 pub(super) fn read(bytes: &[u8]) -> Option<SharedChange<'_>> {
     let (latest_end, rest) = number::<DEADLINE_BYTES>(bytes)?;
     let (token, rest) = number::<TOKEN_BYTES>(rest)?;
@@ -102,7 +102,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<SharedChange<'_>> {
 }
 
 impl HolderSet {
-    /// The changes that create the lock again, for writing it whole.
+    /// The changes that create the lock again, for a rewrite of the append-only file.
     pub fn rewrite(&self) -> impl Iterator<Item = SharedChange<'_>> {
         let (mut count, mut latest_end) = (0, 0);
         self.iter().map(move |holder| {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_read_as_it_was_written_and_not_when_it_is_cut_off() {
+    fn every_change_is_read_as_written_and_refused_when_truncated() {
         for (step, cut) in steps() {
             let change = change(step, cut);
             let mut buffer = EffectBuffer::new();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_primary_sends_is_refused() {
+    fn effects_that_no_primary_sends_are_refused() {
         let mut buffer = EffectBuffer::new();
         let whole = change(SharedStep::Put(holder()), None)
             .effect(TOKEN, false, &mut buffer)

@@ -1,11 +1,11 @@
-//! A few holders in one piece of memory, for little more than their bytes.
+//! A few holders in one allocation that is hardly larger than their bytes.
 
 use crate::holder::MAX_SHARED;
 use crate::{Deadline, Holder, Limit, Owner, Token};
 
 const LENGTH_BYTES: usize = 2;
 
-/// The holders, lowest token first. Each is its length in 2 bytes, and its bytes.
+/// The holders, lowest token first. Each is stored as its length in 2 bytes, followed by its bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Few(Box<[u8]>);
 
@@ -35,7 +35,7 @@ impl Few {
         self.iter().map(|holder| holder.limit).min()
     }
 
-    /// Adds a holder with the highest token, or replaces the one with its token.
+    /// Adds a holder with the highest token, or replaces the holder with the same token.
     pub(super) fn put(&mut self, holder: &Holder<'_>) {
         let token = holder.grant.token;
         let present = self
@@ -84,7 +84,7 @@ impl Few {
         }
     }
 
-    /// Each holder with the range of its bytes.
+    /// All holders with the ranges of their bytes.
     fn entries(&self) -> impl Iterator<Item = (std::ops::Range<usize>, Holder<'_>)> + Clone {
         let mut start = 0;
         std::iter::from_fn(move || {

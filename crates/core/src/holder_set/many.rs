@@ -1,4 +1,4 @@
-//! Many holders, found by token, by owner and by the end of their leases.
+//! Many holders, with indexes by token, by owner and by the end of their leases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
@@ -11,11 +11,11 @@ use crate::{Deadline, Grant, Holder, Holds, Lease, Limit, Owner, Token};
 
 const LOWEST: Token = Token::new(1).expect("a token");
 
-/// Holders by token, which is the order in which they are listed.
+/// Holders by token, which is the order of listings.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Many {
     holders: BTreeMap<Token, Entry>,
-    /// The tokens, by the hash of their owner.
+    /// The tokens, by the hash of the owner.
     owners: HashTable<Token>,
     /// The ends in milliseconds, which take half the memory of a [`Deadline`].
     ends: BTreeSet<(u64, Token)>,
@@ -89,20 +89,20 @@ impl Many {
         self.ends.first().map(|(end, _)| Deadline::At(*end))
     }
 
-    /// The latest end of all holders but this one.
+    /// The latest end of all holders except this one.
     pub(super) fn latest_end_without(&self, token: Option<Token>) -> Option<Deadline> {
         let mut ends = self.ends.iter().rev();
         let latest = ends.find(|(_, other)| Some(*other) != token);
         latest.map(|(end, _)| Deadline::At(*end))
     }
 
-    /// The holders whose lease ends before this time, in the order of these ends.
+    /// The holders whose lease ends before this time, earliest end first.
     pub(super) fn ended(&self, before: Deadline) -> impl Iterator<Item = Holder<'_>> {
         let ended = self.ends.range(..(before.millis(), LOWEST));
         ended.filter_map(|(_, token)| self.find_token(*token))
     }
 
-    /// Adds a holder, or replaces the one with its token, which has the same owner.
+    /// Adds a holder, or replaces the holder with the same token and owner.
     pub(super) fn put(&mut self, holder: &Holder<'_>) {
         let (token, end) = (holder.grant.token, holder.end.millis());
         if let Some(present) = self.holders.get_mut(&token) {
@@ -165,7 +165,7 @@ impl Many {
         }
     }
 
-    /// Lets no lease end later than this.
+    /// Shortens every lease that ends later than this.
     pub(super) fn cap_ends(&mut self, at: Deadline) {
         let at = at.millis();
         for (_, token) in self.ends.split_off(&(at, Token::MAX)) {
@@ -176,12 +176,12 @@ impl Many {
         }
     }
 
-    /// The memory outside this value, estimated: nodes of trees are three quarters full.
+    /// An estimate of the memory outside this value, which assumes that tree nodes are three quarters full.
     pub(super) fn bytes(&self) -> usize {
         let holder = size_of::<(Token, Entry)>() + size_of::<(u64, Token)>();
         let owners: usize = match self.holders.len() {
             0 => 0,
-            // Asking each holder would take too long.
+            // Estimate from a sample, because visiting each holder would take too long.
             count => {
                 let sample = self.holders.values().take(16);
                 let bytes: usize = sample.clone().map(|entry| entry.owner.len()).sum();

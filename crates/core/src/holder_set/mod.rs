@@ -1,7 +1,7 @@
-//! The holders of a shared lock as the server's memory has them.
+//! The holders of a shared lock, as they are kept in memory.
 //!
-//! Up to 16 holders lie in one piece of memory, each with 14 bytes more than the value of an exclusive lock. More
-//! holders are in trees by token and by end, with a hash table of their owners and a count of each limit, so that
+//! Up to 16 holders are kept in one allocation, each with 14 bytes more than the value of an exclusive lock. More
+//! holders are kept in trees by token and by end, with a hash table of their owners and a count of each limit, so that
 //! each step takes O(log h).
 
 mod few;
@@ -14,31 +14,31 @@ use many::Many;
 
 use crate::{Deadline, Holder, Limit, Owner, Token};
 
-/// One holder more than this, and they are moved to trees.
+/// With more holders than this, they are moved to trees.
 const FEW: usize = 16;
-/// With this many left, they are moved back to one piece of memory.
+/// With this many holders left, they are moved back to one allocation.
 const FEW_AGAIN: usize = 8;
 
-/// The holders of one lock. There is at least one, no two have the same owner or token, and each allows as many as
-/// there are.
+/// The holders of one lock. There is at least one holder, no two have the same owner or token, and the limit of each
+/// allows the number of holders.
 #[derive(Clone, Debug)]
 pub struct HolderSet(Form);
 
 #[derive(Clone, Debug)]
 enum Form {
     Few(Few),
-    /// In a box because most locks have few holders.
+    /// Boxed, because most locks have few holders.
     Many(Box<Many>),
 }
 
 impl HolderSet {
-    /// The set of one holder.
+    /// A set with one holder.
     #[must_use]
     pub fn one(holder: &Holder<'_>) -> Self {
         Self(Form::Few(Few::new(std::iter::once(*holder))))
     }
 
-    /// The number of holders. A holder whose lease has ended counts until it is removed.
+    /// The number of holders, including those whose lease has ended and that are not removed yet.
     #[must_use]
     pub fn count(&self) -> usize {
         match &self.0 {
@@ -56,7 +56,7 @@ impl HolderSet {
         few.into_iter().flatten().chain(many.into_iter().flatten())
     }
 
-    /// The holder of this name.
+    /// The holder with this owner.
     #[must_use]
     pub fn find(&self, owner: Owner<'_>) -> Option<Holder<'_>> {
         match &self.0 {
@@ -74,7 +74,7 @@ impl HolderSet {
         }
     }
 
-    /// The smallest limit of all.
+    /// The smallest limit of all holders.
     #[must_use]
     pub fn least_limit(&self) -> Limit {
         let least = match &self.0 {
@@ -84,7 +84,7 @@ impl HolderSet {
         least.unwrap_or(Limit::NONE)
     }
 
-    /// The end of the lease that ends first.
+    /// The earliest end of a lease.
     #[must_use]
     pub fn next_end(&self) -> Deadline {
         let next = match &self.0 {
@@ -94,13 +94,13 @@ impl HolderSet {
         next.unwrap_or(Deadline::Never)
     }
 
-    /// The end of the lease that ends last, which is the expiry of the key.
+    /// The latest end of a lease, which is the expiry of the key.
     #[must_use]
     pub fn latest_end(&self) -> Deadline {
         self.latest_end_without(None).unwrap_or(Deadline::Never)
     }
 
-    /// The latest end of all holders but the one with this token; `None` when there is no other.
+    /// The latest end of all holders except the one with this token; `None` if there is no other holder.
     pub(crate) fn latest_end_without(&self, token: Option<Token>) -> Option<Deadline> {
         match &self.0 {
             Form::Few(few) => few
@@ -124,7 +124,7 @@ impl HolderSet {
         few.into_iter().flatten().chain(many.into_iter().flatten())
     }
 
-    /// The memory that the holders take outside this value.
+    /// The memory that the holders use outside this value.
     #[must_use]
     pub fn memory(&self) -> usize {
         match &self.0 {
@@ -133,7 +133,7 @@ impl HolderSet {
         }
     }
 
-    /// The highest token: that of the latest holder.
+    /// The highest token, which is that of the newest holder.
     pub(crate) fn highest(&self) -> Option<Token> {
         match &self.0 {
             Form::Few(few) => few.iter().last().map(|holder| holder.grant.token),
@@ -141,7 +141,7 @@ impl HolderSet {
         }
     }
 
-    /// Adds a holder with the highest token, or replaces the one with its token.
+    /// Adds a holder with the highest token, or replaces the holder with the same token.
     pub(crate) fn put(&mut self, holder: &Holder<'_>) {
         match &mut self.0 {
             Form::Few(few) => {
@@ -171,7 +171,7 @@ impl HolderSet {
         self.use_few_if_sparse();
     }
 
-    /// Lets no lease end later than this.
+    /// Shortens every lease that ends later than this.
     pub(crate) fn cap_ends(&mut self, at: Deadline) {
         match &mut self.0 {
             Form::Few(few) => few.cap_ends(at),

@@ -17,7 +17,7 @@ fn holder(name: &[u8], token: u64, end: u64, limit: u32, holds: u32) -> Holder<'
 }
 
 #[test]
-fn few_holders_take_one_piece_of_memory_and_many_are_in_trees() {
+fn few_holders_share_one_allocation_and_many_are_in_trees() {
     let names: Vec<_> = (0..=FEW).map(|n| [u8::try_from(n).unwrap()]).collect();
     let is_few = |holders: &HolderSet| matches!(holders.0, Form::Few(_));
     let mut holders = HolderSet::one(&holder(&names[0], 1, 1, 0, 1));
@@ -39,7 +39,7 @@ fn few_holders_take_one_piece_of_memory_and_many_are_in_trees() {
 }
 
 #[test]
-fn a_change_made_for_another_lock_is_found_out() {
+fn a_change_for_another_lock_is_a_mismatch() {
     let lock = || {
         let mut holders = HolderSet::one(&holder(b"a", 1, 50, 0, 1));
         holders.put(&holder(b"b", 3, 60, 3, 1));
@@ -74,7 +74,7 @@ fn a_change_made_for_another_lock_is_found_out() {
 }
 
 #[test]
-fn few_shares_take_little_more_than_their_records() {
+fn few_holders_take_little_more_memory_than_their_records() {
     let owner = [b'u'; 36];
     // Its length, limit and end beside the 46 bytes of a record.
     assert_eq!(
@@ -86,7 +86,7 @@ fn few_shares_take_little_more_than_their_records() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
-fn ten_thousand_shares_come_and_go() {
+fn ten_thousand_holders_join_and_leave() {
     let names: Vec<_> = (0..10_000_u32).map(|n| format!("owner:{n:030}")).collect();
     let mut holders = HolderSet::one(&holder(b"first", 1, 7, 0, 1));
     for (token, name) in (2..).zip(&names) {

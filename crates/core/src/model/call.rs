@@ -1,4 +1,4 @@
-//! The calls that wait, and what may happen to them.
+//! The waiting calls, and the events that can happen to them.
 
 use super::lock::{self, Event, Holder, Key};
 
@@ -12,15 +12,15 @@ pub(crate) enum Operation {
     Flush(i32),
     /// `SWAPDB 0 1`, while no grant is pending.
     Swap,
-    /// So many milliseconds pass, on both clocks.
+    /// This many milliseconds pass on both clocks.
     Pass(u64),
     /// The client of a waiting call disconnects.
     Disconnect(usize),
     /// A program may be dead or frozen: the calls of its session are passed over.
     Leave(usize),
-    /// It polls its session again.
+    /// The program of a session polls again.
     Return(usize),
-    /// A session ends with all its calls. The next one has its number.
+    /// A session ends with all its calls. The next session reuses its number.
     EndSession(usize),
     /// The reply of a granted call is written.
     Write(usize),
@@ -30,7 +30,7 @@ pub(crate) enum Operation {
     Abandon(usize),
     /// The client of a sent reply calls again.
     Confirm(usize),
-    /// The client of a sent reply disconnects and has not read it.
+    /// The client of a sent reply disconnects before it has read the reply.
     Unsent(usize),
     /// The event loop's tick.
     Tick,
@@ -39,10 +39,10 @@ pub(crate) enum Operation {
 /// How an acquire waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
-    /// For so many milliseconds; 0: forever.
+    /// For at most this many milliseconds; 0 is forever.
     pub(crate) millis: u64,
     pub(crate) session: Option<usize>,
-    /// `QUEUE`: it blocks no client. It has a session and a hold count.
+    /// `QUEUE`, which blocks no client, and needs a session and a hold count.
     pub(crate) is_queued: bool,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Wait {
 pub(crate) enum End {
     /// The reply was sent.
     Answered,
-    /// A queued call was granted the lock, which its session knows at once by this token.
+    /// A queued call was granted the lock with this token, of which its session has the event at once.
     Told(u64),
     SessionEnded,
     Abandoned,
@@ -66,22 +66,22 @@ pub(crate) enum End {
 pub(crate) struct Granted {
     /// The holder as the call left it.
     pub(crate) as_granted: Holder,
-    /// The call added a hold. With `HOLDS` it adds none when there are enough.
+    /// True if the call added a hold. With `HOLDS` it adds none if there are enough.
     pub(super) took: bool,
 }
 
-/// How far a call has come.
+/// The stage of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It waits in line.
+    /// The call waits in line.
     Waiting,
-    /// It was granted the lock. The reply is not written yet.
+    /// The call was granted the lock, but its reply is not written yet.
     Granted(Granted),
-    /// The reply is written. The server may still drop it.
+    /// The reply is written, but the server may still drop it.
     Written(Granted),
-    /// The reply is sent as far as the client reads, and it was the first answer about this grant.
+    /// The reply is sent as far as the client has read, and it was the first answer about this grant.
     Sent(Granted),
-    /// The client was not told of the grant. With true, only an unchanged grant is given back.
+    /// The client did not get the reply. With true, only an unchanged grant is given back.
     GivesBack(Granted, bool),
 }
 

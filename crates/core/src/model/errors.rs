@@ -1,4 +1,4 @@
-//! Why a call is refused: every error that applies is collected, and the first in the contract's order wins.
+//! The errors of a call. Collects every error that applies, and the first one in the contract's order wins.
 
 use super::lock::{Call, Holder, MAX_HOLDS, MICROS, Server, TOKENS_END, Verb};
 
@@ -44,7 +44,7 @@ impl Server {
     fn as_no_holder(&self, call: Call, holders: &[Holder]) -> Vec<&'static str> {
         let mut errors = Vec::new();
         let counts_on_a_grant = match call.verb {
-            // `TOKEN` only re-enters, and `HOLDS` above 1 counts on earlier holds.
+            // `TOKEN` only re-enters, and `HOLDS` above 1 expects earlier holds.
             Verb::Acquire { holds, .. } => call.token.is_some() || holds.is_some_and(|n| n > 1),
             _ => true,
         };
@@ -64,7 +64,7 @@ impl Server {
         errors
     }
 
-    /// A raise lowers no token, and puts none too far ahead of time and of every token seen.
+    /// A raise never lowers a token, and never puts it too far ahead of both the clock and every token seen.
     fn raise(&self, from: Option<u64>, to: u64) -> Vec<&'static str> {
         let mut errors = Vec::new();
         if from.is_some_and(|from| to < from) {
@@ -109,14 +109,14 @@ fn as_holder(call: Call, mine: Holder, holders: u64) -> Vec<&'static str> {
             if limit.is_some_and(is_too_narrow) {
                 errors.push("NOTALONE");
             }
-            // Nobody's exclusivity is given away by another's hold.
+            // Another hold of the grant may rely on exclusivity.
             if limit.is_some_and(|limit| limit > mine.limit) && mine.holds > 1 {
                 errors.push(SEVERAL);
             }
             if raise.is_some() && mine.limit != 1 {
                 errors.push(NOT_RAISABLE);
             }
-            // A grant that has the raised token already: the call is a repetition.
+            // If the grant already has the raised token, the call is a repetition.
             is_fenced &= raise != Some(mine.token);
         }
         Verb::Release(_) | Verb::Fence => {}

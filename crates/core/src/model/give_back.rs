@@ -1,4 +1,4 @@
-//! Grants that are given back because their clients got no reply.
+//! Gives back grants whose clients got no reply.
 
 use super::call::{Call, Granted, Stage};
 use super::lock::{self, Amount, Key, Verb};
@@ -22,8 +22,7 @@ impl Queue {
         calls.any(|call| call.gives_back() && call.key == key)
     }
 
-    /// What comes before a command on a lock: the leases that have ended, and what is given back. True when
-    /// that may have made room.
+    /// Ends leases and applies give-backs before a command on a lock. Returns true if that may have made room.
     pub(super) fn settle(&mut self, key: Key) -> bool {
         let mut makes_room = self.locks.end_leases(key);
         let gives_back = |call: &Call| call.gives_back() && call.key == key;
@@ -37,8 +36,8 @@ impl Queue {
         makes_room
     }
 
-    /// A call whose client was not told of the grant gives back its hold, and the grant itself when no client of
-    /// another call got it as its reply, or will get it. In that case at least one hold stays.
+    /// A call whose client did not get the reply gives back its hold. It gives back the whole grant if no other call of
+    /// the grant was answered or is about to be; otherwise at least one hold stays.
     fn give_back(&mut self, key: Key, granted: Granted, only_unchanged: bool) {
         let Granted { as_granted, took } = granted;
         let grant = as_granted.grant;
@@ -48,7 +47,7 @@ impl Queue {
             return;
         };
         let is_known = !self.unknown.contains(&grant) || self.is_pending(grant);
-        // `PEXPIRE` moves the end of an exclusive lease, but not the end of a holder beside others.
+        // `PEXPIRE` moves the end of an exclusive lease, but not the end of a holder of a shared lock.
         let lock = &self.locks.locks[&key];
         let mut holders = lock.holders.iter().filter(|_| !lock.is_exclusive());
         let own = holders.find(|own| own.grant == grant).unwrap_or(&holder);

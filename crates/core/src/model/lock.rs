@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// The wall clock counts microseconds; leases and their ends count milliseconds.
 pub(crate) const MICROS: u64 = 1_000;
 pub(crate) const MAX_HOLDS: u64 = 2_147_483_647;
-/// Tokens are below this, so that a double holds each exactly.
+/// Tokens are below this number, so that a double represents each of them exactly.
 pub(crate) const TOKENS_END: u64 = 9_007_199_254_740_992;
 /// The limit of a call that allows any number of holders: `SHARED`.
 pub(crate) const NONE: u64 = u64::MAX;
@@ -62,7 +62,7 @@ pub(crate) enum Event {
     Del(Key),
     /// `RESTORE` of a lock with these holders.
     Restore(Key, Vec<Holder>),
-    /// A token came from elsewhere.
+    /// The server sees a token from another server or a file.
     Seen(u64),
     /// `CONFIG SET lock.max-holders`.
     MaxHolders(u64),
@@ -78,7 +78,7 @@ pub(crate) enum Reply {
     },
     Left(u64),
     Ok,
-    /// There is no room; the caller may wait.
+    /// There is no room, so the caller may wait.
     Nil,
     Error(&'static str),
 }
@@ -101,7 +101,7 @@ pub(crate) struct Holder {
 /// A key that holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lock {
-    /// In the order of their tokens. The key may outlive them: then it counts as free.
+    /// The holders in the order of their tokens. If the key outlives them, it counts as free.
     pub(crate) holders: Vec<Holder>,
     pub(crate) expiry: u64,
 }
@@ -143,14 +143,14 @@ impl Holder {
 }
 
 impl Lock {
-    /// A change applies to the holders whose lease has not ended, sets the expiry of the key to the latest end,
-    /// and makes a cut by hand lasting.
+    /// A change applies to the holders whose lease has not ended, makes a manual `PEXPIRE` permanent, and sets the
+    /// expiry of the key to the latest end.
     fn of(holders: Vec<Holder>) -> Option<Self> {
         let expiry = holders.iter().map(|holder| holder.end).max()?;
         Some(Self { holders, expiry })
     }
 
-    /// One holder with limit 1 has the lock exclusively: the expiry of the key is the end of its lease.
+    /// A single holder with limit 1 has the lock exclusively, and the expiry of the key is the end of its lease.
     pub(crate) fn is_exclusive(&self) -> bool {
         matches!(&self.holders[..], [only] if only.limit == 1)
     }
@@ -180,7 +180,7 @@ impl Server {
         self.now / MICROS
     }
 
-    /// The holders whose lease has not ended, and when it ends. Every command answers by these alone.
+    /// The holders whose lease has not ended, with its end. The replies of all commands depend on these alone.
     pub(crate) fn holders(&self, key: Key) -> Vec<Holder> {
         let Some(lock) = self.locks.get(&key) else {
             return Vec::new();
@@ -210,7 +210,7 @@ impl Server {
         }
     }
 
-    /// Before a call is judged that may change the lock, the holders go whose lease has ended. True when
+    /// Removes the holders whose lease has ended, before a call is judged that may change the lock. Returns true if
     /// there were any.
     pub(crate) fn end_leases(&mut self, key: Key) -> bool {
         let live = self.holders(key);
@@ -222,8 +222,8 @@ impl Server {
         any_ended
     }
 
-    /// The one rule of sharing: with h holders, h + 1 exceeds neither the limit of the call nor that of any
-    /// holder. Nobody has room beyond the setting, and anybody has room where nobody holds the lock.
+    /// The rule of sharing: with h holders, h + 1 exceeds neither the limit of the call nor the limit of any holder. No
+    /// call has room beyond the setting, and every call has room in a free lock.
     pub(crate) fn has_room(&self, key: Key, limit: u64) -> bool {
         let holders = self.holders(key);
         let count = holders.len() as u64 + 1;
@@ -233,7 +233,7 @@ impl Server {
                 && holders.iter().all(|holder| count <= holder.limit)
     }
 
-    /// The token of a new grant is above every token seen, and not behind the clock.
+    /// The token of a new grant is higher than every token seen, and not behind the clock.
     pub(crate) fn new_token(&self) -> u64 {
         (self.seen + 1).max(self.now)
     }
@@ -278,7 +278,7 @@ impl Server {
                 },
                 None,
             ) => {
-                // Nobody passes the line.
+                // No new call passes the line.
                 if in_line || !self.has_room(call.key, limit) {
                     return Reply::Nil;
                 }
@@ -303,7 +303,7 @@ impl Server {
                     Amount::One => holder.holds - 1,
                     Amount::All => 0,
                     Amount::DownTo(count) if count < holder.holds => count,
-                    // It has no more than that: nothing changes, not even the lease.
+                    // The owner has no more holds than that, so nothing changes, not even the lease.
                     Amount::DownTo(_) => return Reply::Left(holder.holds),
                 };
                 // A release never widens the limit.
@@ -331,7 +331,7 @@ impl Server {
         reply
     }
 
-    /// A new grant: one hold, the highest token, the lease asked for or the default.
+    /// A new grant has one hold, the highest token, and the requested or default lease.
     fn grant(&mut self, owner: usize, px: Option<u64>, limit: u64) -> Holder {
         self.seen = self.new_token();
         self.grants += 1;

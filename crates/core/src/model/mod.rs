@@ -1,11 +1,11 @@
-//! Naive models of the module's rules: the oracles of the tests, and the quickest way to learn the rules.
+//! Naive models of the module's rules, which are the oracles of the tests and the quickest way to learn the rules.
 //!
-//! They are written from the command contract alone and share no type with the code that they judge. Owners,
-//! tokens, leases and times are plain numbers. Holders and waiting calls are lists, searched from the start.
-//! A limit of [`lock::NONE`] is above every number, and an end of [`lock::NEVER`] is after every time.
+//! They follow the command contract alone and share no type with the code under test. Owners, tokens, leases and times
+//! are plain numbers. Holders and waiting calls are lists that are searched from the start. A limit of [`lock::NONE`]
+//! is greater than every number, and an end of [`lock::NEVER`] is later than every time.
 //!
 //! * [`lock`]: the locks of a server, and how each command is judged.
-//! * [`queue`]: the calls that wait for those locks, and what becomes of them.
+//! * [`queue`]: the calls that wait for those locks, and how they end.
 
 pub(crate) mod call;
 pub(crate) mod errors;

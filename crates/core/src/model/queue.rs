@@ -1,6 +1,6 @@
-//! The calls that wait for locks: one list in the order of joining, searched from the start each time.
+//! The calls that wait for locks: one list in the order of joining, which is searched from the start each time.
 //!
-//! How a call is judged is asked of the model of locks.
+//! The model of locks judges the calls.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(crate) struct Queue {
     pub(crate) away: BTreeSet<usize>,
     /// The calls that were passed over and whose lock was not served since then.
     returned: BTreeSet<usize>,
-    /// The rare cases that were reached.
+    /// The rare cases that the history has reached.
     pub(crate) cases: BTreeSet<&'static str>,
 }
 
@@ -85,7 +85,7 @@ impl Queue {
         ends.min()
     }
 
-    /// Returns the reply of a call; nil where it waits.
+    /// Runs a call. Returns its reply; nil if it waits.
     pub(crate) fn apply(&mut self, operation: Operation) -> Option<Reply> {
         match operation {
             Operation::Call(call, wait) => return Some(self.call(call, wait)),
@@ -146,8 +146,8 @@ impl Queue {
     fn call(&mut self, mut call: lock::Call, wait: Option<Wait>) -> Reply {
         let key = call.key;
         let after_the_line = matches!(call.verb, Verb::Acquire { .. } | Verb::Renew { .. });
-        // A fence changes nothing, but what is given back comes before it too. Those at the front of the line
-        // who have room go before an acquire and a renewal.
+        // A fence changes nothing, but give-backs come before it too. Waiting calls with room at the front of the line
+        // come before an acquire and a renewal.
         let is_look = matches!(call.verb, Verb::Fence) && !self.gives_back(key);
         if !is_look && (self.settle(key) | after_the_line) {
             self.serve(key);
@@ -203,7 +203,7 @@ impl Queue {
         reply
     }
 
-    /// The caller got its grant.
+    /// Records that the caller got its grant.
     fn told(&mut self, call: lock::Call) {
         if let Some(holder) = self.locks.holder(call.key, call.owner)
             && self.unknown.remove(&holder.grant)
@@ -215,7 +215,7 @@ impl Queue {
         }
     }
 
-    /// `RELEASE … ALL` ends the owner's waits: afterwards it neither holds the lock nor waits for it.
+    /// `RELEASE … ALL` ends the owner's waits, so that it neither holds the lock nor waits for it afterwards.
     fn cancel(&mut self, key: Key, owner: usize) -> bool {
         let own = self.waiting_at(key).filter(|call| call.owner == owner);
         let numbers: Vec<_> = own.map(|call| call.number).collect();
@@ -225,7 +225,7 @@ impl Queue {
         !numbers.is_empty()
     }
 
-    /// True when a call of this grant is about to be answered.
+    /// Returns true if a call of this grant is about to be answered.
     pub(super) fn is_pending(&self, grant: u64) -> bool {
         let mut calls = self.calls.iter();
         calls.any(|call| {
@@ -256,14 +256,16 @@ impl Queue {
         {
             self.end(number, End::TimedOut);
         }
-        let keys: BTreeSet<_> = self.calls.iter().map(|call| call.key).collect();
-        for key in keys {
+        // Granted calls do not wait for a lease to end.
+        let open = |call: &&Call| call.stage == Stage::Waiting || call.gives_back();
+        let calls = self.calls.iter().filter(open);
+        for key in calls.map(|call| call.key).collect::<BTreeSet<_>>() {
             self.settle(key);
             self.serve(key);
         }
     }
 
-    /// Grants the lock strictly in order: the first call, while it has room. The other calls of an owner are
+    /// Grants the lock strictly in order, to the first call for as long as it has room. The other calls of an owner are
     /// judged together with its grant.
     fn serve(&mut self, key: Key) {
         let (mut just_granted, mut count) = (None, 0);
@@ -314,7 +316,7 @@ impl Queue {
         }
     }
 
-    /// A waiting call was granted the lock. The session of a queued one knows at once.
+    /// Records a grant to a waiting call. The session of a queued call has the event at once.
     fn granted(&mut self, index: usize, holds_before: u64, holds: u64) {
         let call = self.calls[index];
         let as_granted = self.locks.holder(call.key, call.owner).expect("a holder");
@@ -353,7 +355,7 @@ impl Queue {
             if let Some(call) = eligible.find(is_back) {
                 return first_of(call.owner);
             }
-            // Where its owner holds the lock already it is judged too.
+            // A call whose owner holds the lock already is judged too.
             line.next()
                 .filter(|first| holds(first) || self.locks.has_room(key, first.limit))
         });

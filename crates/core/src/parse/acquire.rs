@@ -42,9 +42,9 @@ pub const ACQUIRE: &[Argument] = &[
 /// How a call waits, and how long in milliseconds; 0 for no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Its client is blocked.
+    /// The call blocks its client.
     Block(u64),
-    /// The answer is an event of its session.
+    /// The call is queued, and its session gets the answer as an event.
     Queue(u64),
 }
 
@@ -59,16 +59,17 @@ pub struct Acquire<'a> {
     pub lease: Option<Lease>,
     /// How the caller waits, if it does.
     pub wait: Option<Wait>,
-    /// The session that the grant is to belong to.
+    /// The session that the grant joins.
     pub session: Option<SessionId>,
-    /// How many holds the caller wants to have afterwards.
+    /// How many holds the caller wants to have after the call.
     pub holds: Option<Holds>,
     /// The grant that the call re-enters.
     pub token: Option<Token>,
 }
 
 impl Acquire<'_> {
-    /// What identifies a repeated queued call, in addition to its lock and its owner.
+    /// The session and hold count that identify a repeated queued call, together with its lock and owner; `None` if the
+    /// call is not queued.
     #[must_use]
     pub const fn repeats(&self) -> Option<(SessionId, Holds)> {
         match (self.wait, self.session, self.holds) {

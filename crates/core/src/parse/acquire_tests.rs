@@ -19,7 +19,7 @@ fn plain() -> Acquire<'static> {
 }
 
 #[test]
-fn of_an_acquire() {
+fn an_acquire_is_parsed() {
     let plain = plain();
     for (text, wanted) in [
         ("ann", plain),
@@ -85,7 +85,7 @@ fn of_an_acquire() {
 }
 
 #[test]
-fn of_an_acquire_that_waits() {
+fn an_acquire_that_waits_is_parsed() {
     let plain = plain();
     for (text, wanted) in [
         (
@@ -117,7 +117,7 @@ fn of_an_acquire_that_waits() {
 }
 
 #[test]
-fn of_a_queued_acquire() {
+fn a_queued_acquire_is_parsed() {
     let call = acquire(&mut words("ann queue 5 SESSION 7 HOLDS 2147483647"));
     let call = call.unwrap();
     assert_eq!(call.wait, Some(Wait::Queue(5)));
@@ -128,7 +128,7 @@ fn of_a_queued_acquire() {
 }
 
 #[test]
-fn of_a_wrong_acquire() {
+fn a_wrong_acquire_is_refused() {
     for (text, part) in [
         ("", "the owner must be"),
         ("ann PX 0", "PX takes"),

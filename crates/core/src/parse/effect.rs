@@ -7,11 +7,11 @@ use crate::{EffectError, LockChange, is_quiet};
 /// The words of an effect.
 pub const EFFECT: &[Argument] = &[Argument::new(c"effect", Kind::String)];
 
-/// Reads an effect, and whether it is quiet. Words after it come from a later version and are ignored.
+/// Reads an effect, and whether it is quiet. Further words are ignored, because they come from a later version.
 ///
 /// # Errors
 ///
-/// [`EffectError`] when it is none, or one of another version.
+/// [`EffectError`] if the word is not an effect of a known version.
 pub fn effect<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<(LockChange<'a>, bool), EffectError> {

@@ -1,4 +1,4 @@
-//! Integers as Redis parses them.
+//! Parses integers like Redis does.
 
 /// Parses a decimal integer as the server's own commands do: no blanks, no `+`, no leading zeros.
 pub(super) fn parse(bytes: &[u8]) -> Option<i64> {
@@ -12,7 +12,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<i64> {
         [b'1'..=b'9', ..] if digits.len() < 20 => {}
         _ => return None,
     }
-    // Tokens and ids of sessions have sixteen digits.
+    // Parse eight digits at a time: tokens and session ids have sixteen digits.
     let (eights, rest) = digits.as_chunks();
     let number = eights.iter().try_fold(0_u64, |number, eight| {
         Some(number * 100_000_000 + eight_digits(*eight)?)
@@ -28,7 +28,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<i64> {
     }
 }
 
-/// The number of eight digits, which are added up in parallel: by pairs, by fours, and all.
+/// Parses eight digits in parallel: first into pairs, then into groups of four, then into one number.
 fn eight_digits(bytes: [u8; 8]) -> Option<u64> {
     let text = u64::from_le_bytes(bytes);
     // The high bit of a byte is set if the digit is above 9, or below 0.

@@ -1,7 +1,7 @@
-//! Parsing: the words of a command become a call or an error.
+//! Parses the words of a command into a call or an error.
 //!
-//! The words are those after the command's name and its key. They are read once, from left to right,
-//! and are not copied.
+//! The words are the arguments after the command's name and its key. They are read once, from left to right, without a
+//! copy.
 
 mod acquire;
 mod count;

@@ -46,7 +46,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Parses one of these options if `option` introduces it; false for another option.
+    /// Parses one of these options. Returns false if `option` is another option.
     pub(super) fn parse<'a>(
         &mut self,
         option: &[u8],
@@ -81,7 +81,7 @@ impl Options {
         once(&mut self.limit, limit, twice)
     }
 
-    /// Checks that the server can renew a given lease in a session.
+    /// Checks that a lease given together with `SESSION` is long enough for the server to renew it.
     pub(super) fn check_renewal(&self) -> Result<(), Malformed> {
         let joins = matches!(self.session, Some(SessionMove::Into(_)));
         match self.lease {

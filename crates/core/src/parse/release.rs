@@ -32,7 +32,7 @@ pub const RELEASE: &[Argument] = &[
 pub struct Release<'a> {
     /// The holds to release.
     pub request: crate::Release<'a>,
-    /// The session of the program that releases.
+    /// The session of the program that releases the lock.
     pub session: Option<SessionId>,
 }
 

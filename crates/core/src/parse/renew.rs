@@ -20,7 +20,7 @@ pub const RENEW: &[Argument] = &[
 pub struct Renew<'a> {
     /// The requested changes of the grant.
     pub request: crate::Renew<'a>,
-    /// The session that the grant is moved to, or out of it.
+    /// Into or out of which session the grant moves.
     pub session: Option<SessionMove>,
 }
 

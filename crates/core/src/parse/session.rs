@@ -38,7 +38,7 @@ const NO_ID: &CStr =
     c"ERR SESSION takes the id of a session, an integer from 1 to 9007199254740991; \
                        0 is allowed in LOCK.RENEW only";
 
-/// Where a renewal moves its grant.
+/// Where a renewal with `SESSION` moves its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionMove {
     /// Into this session.
@@ -47,7 +47,7 @@ pub enum SessionMove {
     Out,
 }
 
-/// Parses the id after `SESSION`; 0 is no session.
+/// Parses the id after `SESSION`, where 0 is no session.
 pub(super) fn session_move<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<SessionMove, Malformed> {
@@ -112,7 +112,7 @@ pub fn session_open<'a>(
     })
 }
 
-/// Parses a `POLL`: the session, and for how long it waits, 0 for as long as the server lets it.
+/// Parses a `POLL`. Returns the session and how long the call waits, where 0 is as long as the server allows.
 ///
 /// # Errors
 ///
@@ -136,7 +136,7 @@ pub fn session_poll<'a>(
     Ok((id, wait_ms))
 }
 
-/// Parses `GRANTS`: the session, and the maximum number of results.
+/// Parses `GRANTS`. Returns the session and the maximum number of results.
 ///
 /// # Errors
 ///
@@ -151,7 +151,7 @@ pub fn session_grants<'a>(
 ///
 /// # Errors
 ///
-/// [`Malformed`] when it is none.
+/// [`Malformed`] if the word is not the id of a session.
 pub fn session_id<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<SessionId, Malformed> {

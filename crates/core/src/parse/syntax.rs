@@ -1,19 +1,19 @@
-//! How `COMMAND DOCS` describes the words of a command. Each description is next to its parser.
+//! The description of a command's arguments in `COMMAND DOCS`. Each description is next to its parser.
 
 use std::ffi::CStr;
 
 /// One argument, or a group of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Argument {
-    /// Its name.
+    /// The name.
     pub name: &'static CStr,
-    /// Its kind.
+    /// The kind.
     pub kind: Kind,
-    /// The keyword that introduces it.
+    /// The keyword before the argument.
     pub keyword: Option<&'static CStr>,
-    /// True when it can be omitted.
+    /// True if the argument can be omitted.
     pub optional: bool,
-    /// The version that added it, if that is later than the command.
+    /// The version that added the argument, if that is later than the command.
     pub since: Option<&'static CStr>,
 }
 
@@ -24,9 +24,9 @@ pub enum Kind {
     String,
     /// An integer.
     Integer,
-    /// A keyword alone.
+    /// A keyword without a value.
     Flag,
-    /// One of these.
+    /// One of these arguments.
     OneOf(&'static [Argument]),
 }
 
@@ -41,7 +41,7 @@ impl Argument {
         }
     }
 
-    /// An argument that is introduced by a keyword.
+    /// An argument after a keyword.
     pub(super) const fn after(keyword: &'static CStr, name: &'static CStr, kind: Kind) -> Self {
         Self {
             keyword: Some(keyword),
@@ -76,7 +76,7 @@ mod tests {
     use crate::parse::{acquire, count, release, renew};
     use crate::parse::{session_grants, session_open, session_poll};
 
-    /// The description of a call's words, the words before its options, and its parser.
+    /// The description of a command's arguments, the words before its options, and its parser.
     type Call = (
         &'static [Argument],
         &'static [&'static [u8]],

@@ -32,7 +32,7 @@ pub(super) fn error<T>(outcome: Result<T, Malformed>) -> String {
 }
 
 #[test]
-fn of_a_release() {
+fn a_release_is_parsed() {
     let of = |amount, token| {
         let request = Release {
             owner: owner("ann"),
@@ -71,7 +71,7 @@ fn of_a_release() {
 }
 
 #[test]
-fn of_a_renewal() {
+fn a_renewal_is_parsed() {
     let (seven, eight) = (Token::new(7).unwrap(), Token::new(8).unwrap());
     for (text, wanted) in [
         ("ann", Some(Renew::new(owner("ann"), None, None, None))),
@@ -124,7 +124,7 @@ fn session(id: u64) -> SessionId {
 }
 
 #[test]
-fn of_the_session_of_a_grant() {
+fn the_session_of_a_grant_is_parsed() {
     let of_acquire = |text| acquire(&mut words(text)).map(|call| call.session);
     let of_renew = |text| renew(&mut words(text)).map(|call| call.session);
     let of_release = |text| release(&mut words(text)).map(|call| call.session);
@@ -157,7 +157,7 @@ fn of_the_session_of_a_grant() {
 }
 
 #[test]
-fn of_the_subcommands_of_sessions() {
+fn the_subcommands_of_sessions_are_parsed() {
     let timeout = |ms| SessionTimeout::from_millis(ms).unwrap();
     for (text, timeout, name) in [
         ("", timeout(30_000), &b""[..]),
@@ -201,7 +201,7 @@ fn of_the_subcommands_of_sessions() {
 }
 
 #[test]
-fn of_an_effect() {
+fn an_effect_is_parsed() {
     let lock = Holder {
         owner: owner("ann"),
         grant: Grant {
@@ -226,7 +226,7 @@ fn of_an_effect() {
 }
 
 #[test]
-fn of_a_count_a_fence_and_the_clock() {
+fn a_count_a_fence_and_the_clock_are_parsed() {
     assert_eq!(count(&mut words("")), Ok(None));
     assert_eq!(count(&mut words("count 12")), Ok(Some(12)));
     for text in ["COUNT 0", "COUNT -1", "COUNT"] {
@@ -248,7 +248,7 @@ fn of_a_count_a_fence_and_the_clock() {
 }
 
 #[test]
-fn an_unknown_option_is_shown_short_and_harmless() {
+fn an_unknown_option_is_quoted_escaped_and_truncated() {
     let long = "x".repeat(33);
     let text = format!("ann {long}");
     let shown = format!("ERR syntax error: unknown option '{}'", &long[..32]);

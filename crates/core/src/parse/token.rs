@@ -7,14 +7,14 @@ use crate::Token;
 
 /// The words of a fence.
 pub const FENCE: &[Argument] = &[Argument::new(c"token", Kind::Integer).optional()];
-/// The words for the clock.
+/// The words of `LOCK._CLOCK`.
 pub const CLOCK: &[Argument] = &[Argument::new(c"token", Kind::Integer)];
 
-/// Parses a fence: the token to check, or `None` to ask for the current grant's.
+/// Parses a fence. Returns the token to check, or `None` to ask for the token of the current grant.
 ///
 /// # Errors
 ///
-/// [`Malformed`] for more than one word, or a word that is no token.
+/// [`Malformed`] for more than one word, or for a word that is not a token.
 pub fn fence<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Option<Token>, Malformed> {
@@ -32,11 +32,11 @@ pub fn fence<'a>(
     ))
 }
 
-/// Parses a token for the clock. Further words come from a later version and are ignored.
+/// Parses a token for the token clock. Further words are ignored, because they come from a later version.
 ///
 /// # Errors
 ///
-/// [`Malformed`] when it is no token.
+/// [`Malformed`] if the word is not a token.
 pub fn clock<'a>(words: &mut Words<impl Iterator<Item = &'a [u8]>>) -> Result<Token, Malformed> {
     words.integer(
         Token::new,

@@ -1,4 +1,4 @@
-//! The words of a command. Each error names the wrong word and what it accepts.
+//! The words of a command. Each error names the wrong word and its valid values.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -20,7 +20,7 @@ impl Malformed {
         Self(Cow::Borrowed(error))
     }
 
-    /// An error that quotes the option, escaped and truncated.
+    /// The error for an unknown option, which it quotes escaped and truncated.
     pub(super) fn unknown_option(option: &[u8]) -> Self {
         const MAX: usize = 32;
         let shown = option[..option.len().min(MAX)].escape_ascii();
@@ -54,7 +54,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] when it is missing, empty or too long.
+    /// [`Malformed`] if the owner is missing, empty or too long.
     pub fn owner(&mut self) -> Result<Owner<'a>, Malformed> {
         self.next()
             .and_then(Owner::new)
@@ -66,7 +66,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
         self.integer(|wait| (wait <= MAX_WAIT_MS).then_some(wait), error)
     }
 
-    /// `HOLDS n` with at least one.
+    /// `HOLDS n` of an acquire, at least 1.
     pub(super) fn wanted_holds(&mut self) -> Result<Holds, Malformed> {
         self.integer(
             |holds| Holds::new(u32::try_from(holds).ok()?),
@@ -83,7 +83,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
         )
     }
 
-    /// `HOLDS n` with none or more.
+    /// `HOLDS n` of a release, at least 0.
     pub(super) fn remaining_holds(&mut self) -> Result<u32, Malformed> {
         self.integer(
             |holds| {
@@ -119,14 +119,14 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
         )
     }
 
-    /// A lease in this unit, at most the longest allowed, or `error`.
+    /// A lease in this unit. Fails with `error` if it is not an integer or longer than allowed.
     pub(super) fn lease(&mut self, unit_ms: u64, error: &'static CStr) -> Result<Lease, Malformed> {
         let max = self.max_lease;
         let lease = |number: u64| Lease::from_millis(number.checked_mul(unit_ms)?);
         self.integer(|number| lease(number).filter(|lease| *lease <= max), error)
     }
 
-    /// The next word as an integer that `convert` takes, or `error`.
+    /// The next word as an integer. Fails with `error` if it is not an integer or `convert` returns `None`.
     pub(super) fn integer<T>(
         &mut self,
         convert: impl FnOnce(u64) -> Option<T>,
@@ -139,7 +139,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
     }
 }
 
-/// Sets an option; `repeated` is the error when it, or one that it excludes, was given before.
+/// Sets an option. Fails with `repeated` if the option, or one that it excludes, was given before.
 pub(super) fn once<T>(
     option: &mut Option<T>,
     value: T,

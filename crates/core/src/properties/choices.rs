@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
 
-/// Bytes, each choice made by the next. They are used again from the start when they have run out.
+/// Bytes that make choices in order. After the last byte they start again from the first.
 pub(super) struct Choices<'a> {
     bytes: &'a [u8],
     used: usize,
@@ -14,7 +14,7 @@ impl<'a> Choices<'a> {
         Self { bytes, used: 0 }
     }
 
-    /// A number of this range, made of as many bytes as it takes: the first number where they are 0.
+    /// A number of this range, from as many bytes as needed. Zero bytes give the first number.
     pub(super) fn number(&mut self, range: RangeInclusive<u64>) -> u64 {
         let width = range.end() - range.start();
         let (mut number, mut reach) = (0, 0);
@@ -31,7 +31,7 @@ impl<'a> Choices<'a> {
         usize::try_from(self.number(0..=length as u64 - 1)).expect("an index")
     }
 
-    /// A number that differs by one of this range from the given one: by 0 where the bytes are 0.
+    /// A number that differs from the given one by a number of this range. Zero bytes give no difference.
     pub(super) fn near(&mut self, number: u64, by: RangeInclusive<i64>) -> u64 {
         let below = by.start().unsigned_abs();
         let width = by.end().abs_diff(*by.start());
@@ -43,12 +43,12 @@ impl<'a> Choices<'a> {
         all[self.index(all.len())]
     }
 
-    /// True so many times of 16.
+    /// True in this many of 16 cases.
     pub(super) fn chance(&mut self, of_16: u64) -> bool {
         self.number(0..=15) >= 16 - of_16
     }
 
-    /// A value, so many times of 16.
+    /// A value in this many of 16 cases.
     pub(super) fn maybe<T>(&mut self, of_16: u64, value: impl FnOnce(&mut Self) -> T) -> Option<T> {
         self.chance(of_16).then(|| value(self))
     }

@@ -1,7 +1,7 @@
-//! The sentences of the contract, tried on the code and the models side by side, over histories of calls and events.
+//! Tests the sentences of the contract on the code and the models side by side, over histories of calls and events.
 //!
-//! A history is a run of bytes. Each step is chosen by the next bytes in the state that the model is in, so that
-//! its numbers are often close to the limit of a rule. Tests make the bytes at random; a fuzz target is given them.
+//! A history is a sequence of bytes. The next bytes and the state of the model choose each step, so that its numbers
+//! are often close to the limit of a rule. Tests generate random bytes, and a fuzz target gets them from the fuzzer.
 
 mod choices;
 #[cfg(test)]

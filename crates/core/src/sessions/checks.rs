@@ -8,7 +8,7 @@ use super::session::State;
 use crate::Deadline;
 
 impl Sessions {
-    /// Panics when an order, an index or a count does not fit the sessions and their grants.
+    /// Panics unless the orders, indexes and counts fit the sessions and their grants.
     pub(crate) fn check(&self) {
         let mut counts = Counts::default();
         let (mut due, mut ends, mut all) = (BTreeSet::new(), BTreeSet::new(), 0);

@@ -1,10 +1,10 @@
-//! One moment by the wall clock and the monotonic clock.
+//! The current time by the wall clock and the monotonic clock.
 
 use std::time::Duration;
 
 use crate::{Monotonic, UnixTime};
 
-/// One moment by both clocks.
+/// The current time by both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
     /// For intervals.
@@ -19,7 +19,8 @@ impl Now {
         self.monotonic.plus(length)
     }
 
-    /// This time on a clock that was stopped for `length`. The silence of programs is measured by it.
+    /// The current time on a clock that has stood still for `length`. The silence of programs is measured on this
+    /// clock.
     pub(super) fn without(self, length: Duration) -> Monotonic {
         let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
         Monotonic(self.monotonic.0.saturating_sub(micros))

@@ -1,4 +1,4 @@
-//! The events that a session reports to its program until the program acknowledges them.
+//! The events of a session, which are kept until the program acknowledges them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ pub(super) const FULL: usize = 10_000;
 /// An event of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// 1, 2, 3 … in each session.
+    /// The number: 1, 2, 3 … in each session.
     pub number: u64,
     /// The lock's key.
     pub key: Arc<[u8]>,
@@ -34,7 +34,7 @@ pub enum EventKind {
         holds: u32,
         /// The remembered lease.
         lease: Lease,
-        /// The grant's limit; 0: none.
+        /// The grant's limit; 0 for none.
         limit: u32,
     },
     /// A queued call left the line without a grant: `timeout`, `cancelled`, or an error's text.
@@ -50,7 +50,7 @@ pub enum EventKind {
     Taken {
         /// The grant's token.
         token: Token,
-        /// The session it went to; `None` after `SESSION 0`.
+        /// The session that has the grant now; `None` after `SESSION 0`.
         session: Option<SessionId>,
     },
 }
@@ -58,20 +58,20 @@ pub enum EventKind {
 /// Why a grant ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossReason {
-    /// Its lease ended.
+    /// The lease ended.
     Expired,
     /// The server evicted the key.
     Evicted,
-    /// FLUSHALL, FLUSHDB.
+    /// FLUSHALL or FLUSHDB deleted the key.
     Flushed,
-    /// A RELEASE that does not name the session.
+    /// A RELEASE that does not name the session released the grant.
     Released,
     /// The key was deleted, overwritten, renamed or moved.
     Deleted,
 }
 
 impl LossReason {
-    /// The word of the reply.
+    /// The word in the reply.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -87,10 +87,10 @@ impl LossReason {
 /// The events of a session that are not acknowledged, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    /// By number. There may be a million, and a list would move them all when it grows.
+    /// The events by number. Not a list, because there may be a million events, which a list would move when it grows.
     list: BTreeMap<u64, Event>,
     last_number: u64,
-    /// How many events, from the oldest on, were sent on the connection that polls.
+    /// How many of the oldest events were sent on the polling connection.
     answered: usize,
 }
 
@@ -110,14 +110,14 @@ impl Events {
         self.list.insert(event.number, event);
     }
 
-    /// Drops the events that were sent on the polling connection, because it polls again.
+    /// Drops the events that were sent on the polling connection. Call this when that connection polls again.
     pub(super) fn acknowledge(&mut self) {
         for _ in 0..std::mem::take(&mut self.answered) {
             self.list.pop_first();
         }
     }
 
-    /// Another connection polls from now on, or the last reply was dropped. All events are sent again.
+    /// Lets all events be sent again. Call this when another connection takes over, or when the last reply was dropped.
     pub(super) fn answer_again(&mut self) {
         self.answered = 0;
     }

@@ -1,4 +1,4 @@
-//! FLUSHALL, FLUSHDB and SWAPDB: thousands of grants are lost at once, and reported little by little.
+//! Reports the grants that FLUSHALL, FLUSHDB or SWAPDB removed. There may be thousands, so they are reported in slices.
 
 use super::clock::Now;
 use super::event::LossReason;
@@ -6,17 +6,17 @@ use super::grants::{GrantId, SessionGrant};
 use super::registry::Sessions;
 use crate::Map;
 
-/// The grants of flushed databases that are to be reported.
+/// The grants of flushed databases that still have to be reported.
 #[derive(Debug, Default)]
 pub(super) struct Flushed {
-    /// Some may be reported already.
+    /// The grants, of which some may be reported already.
     grants: Vec<GrantId>,
     /// The last grant of each database before the flush, and the reason.
     databases: Map<i32, (GrantId, LossReason)>,
 }
 
 impl Flushed {
-    /// Why a grant was lost with its database, if it was.
+    /// Why a grant was lost in a flush; `None` if it was not.
     pub(super) fn reason_of(&self, grant: &SessionGrant) -> Option<LossReason> {
         let (last, reason) = *self.databases.get(&grant.lock_id.database)?;
         (grant.id <= last).then_some(reason)
@@ -24,9 +24,11 @@ impl Flushed {
 }
 
 impl Sessions {
-    /// All grants of this database, or of all, were lost. They are reported by
-    /// [`report_flushed`](Sessions::report_flushed), and those of a lock that is about to be granted by
-    /// [`report_flushed_of`](Sessions::report_flushed_of). O(n), at little cost for each.
+    /// Records that all grants of this database, or of all databases, were lost.
+    ///
+    /// [`report_flushed`](Sessions::report_flushed) then reports them, and
+    /// [`report_flushed_of`](Sessions::report_flushed_of) those of a lock that is about to be granted. O(n), at a low
+    /// cost for each grant.
     pub fn flushed(&mut self, database: Option<i32>, reason: LossReason) {
         let before = (self.grants.last_id(), reason);
         let flushed = &mut self.flushed;
@@ -42,7 +44,7 @@ impl Sessions {
         }
     }
 
-    /// Reports up to `max` grants that were flushed. True when more are left.
+    /// Reports up to `max` flushed grants as lost. Returns true if more are left.
     pub fn report_flushed(&mut self, max: usize, now: Now) -> bool {
         for _ in 0..max {
             let Some(id) = self.flushed.grants.pop() else {
@@ -56,7 +58,7 @@ impl Sessions {
         self.has_flushed()
     }
 
-    /// Reports the grants of a lock that were flushed. Call this before the lock is granted.
+    /// Reports the flushed grants of a lock as lost. Call this before the lock is granted.
     pub fn report_flushed_of(&mut self, database: i32, key: &[u8], now: Now) {
         if !self.flushed.databases.contains_key(&database) {
             return;
@@ -69,7 +71,7 @@ impl Sessions {
         }
     }
 
-    /// True while [`report_flushed`](Sessions::report_flushed) has something to do.
+    /// Returns true while [`report_flushed`](Sessions::report_flushed) has something to do.
     #[must_use]
     pub const fn has_flushed(&self) -> bool {
         !self.flushed.grants.is_empty()

@@ -1,4 +1,4 @@
-//! Grants join sessions, change, leave and are lost.
+//! Records that grants join sessions, change, leave their session or are lost.
 
 use super::clock::Now;
 use super::event::{EventKind, LossReason};
@@ -9,7 +9,7 @@ use super::session::SessionId;
 use crate::{Deadline, Lease, OwnerBuf, Token};
 
 impl Sessions {
-    /// Puts a grant into a session, after a call with `SESSION id`. The session that had it before gets the
+    /// Puts a grant into a session, after a call with `SESSION id`. The session that had the grant before gets the
     /// event `taken`.
     pub fn join(
         &mut self,
@@ -73,7 +73,8 @@ impl Sessions {
         }
     }
 
-    /// Ends all leases of this lock at `end` at the latest: a PEXPIRE by hand becomes permanent. O(h).
+    /// Shortens the leases of a lock to end at `end` at the latest, after a change has applied an administrator's
+    /// PEXPIRE. O(h).
     pub fn cap_ends(&mut self, database: i32, key: &[u8], end: u64) {
         for id in self.grants.of_lock(database, key) {
             if let Some(node) = self.grants.get(id)
@@ -85,8 +86,8 @@ impl Sessions {
         }
     }
 
-    /// Removes a grant whose last hold was released. `by` is the session that the call named. If the grant
-    /// belongs to another one, that one gets the event `lost`.
+    /// Removes a grant whose last hold was released. `by` is the session that the call names. If the grant belongs to
+    /// another session, that session gets the event `lost`.
     pub fn released(&mut self, name: GrantName<'_>, by: Option<SessionId>, now: Now) {
         let Some((id, session)) = self.find(name) else {
             return;
@@ -105,25 +106,25 @@ impl Sessions {
         }
     }
 
-    /// Removes a grant that was lost. Call this before the lock is granted to anybody else.
+    /// Removes a lost grant. Call this before the lock is granted to another owner.
     ///
-    /// If the end of the lease has passed, the reason is [`LossReason::Expired`] and `reason` is ignored: Redis
-    /// 7.0 does not report why a key was removed.
+    /// If the lease has ended, the reason is always [`LossReason::Expired`], because Redis 7.0 does not report why a
+    /// key was removed.
     pub fn lost(&mut self, name: GrantName<'_>, reason: LossReason, now: Now) {
         if let Some((id, _)) = self.grants.find(name) {
             self.lose(id, reason, now);
         }
     }
 
-    /// Removes all grants of a lock, which were lost.
+    /// Removes all grants of a lost lock.
     pub fn lost_lock(&mut self, database: i32, key: &[u8], reason: LossReason, now: Now) {
         for id in self.grants.of_lock(database, key) {
             self.lose(id, reason, now);
         }
     }
 
-    /// The grant whose lease ended first, of all open sessions. The caller looks at the lock and calls
-    /// [`lost`](Sessions::lost) or [`seen`](Sessions::seen). Until then the answer stays the same.
+    /// The grant whose recorded lease ended first, of all open sessions. The caller checks the lock and calls
+    /// [`lost`](Sessions::lost) or [`seen`](Sessions::seen). Until then this returns the same grant.
     #[must_use]
     pub fn next_ended(&mut self, now: Now) -> Option<SessionGrant> {
         self.file_grants();
@@ -136,7 +137,7 @@ impl Sessions {
         Some(self.grants.get(*id)?.grant.clone())
     }
 
-    /// The earliest known end of a lease, in milliseconds since 1970.
+    /// The earliest recorded end of a lease, in milliseconds since 1970.
     #[must_use]
     pub fn next_end_at(&self) -> Option<u64> {
         let ends = self.unfiled().filter_map(|node| match node.grant.deadline {
@@ -147,8 +148,8 @@ impl Sessions {
             .min()
     }
 
-    /// Records the deadline that the caller found, which a PEXPIRE or PERSIST may have changed. The next
-    /// renewal is not moved. A grant whose deadline has passed is lost.
+    /// Records the deadline that the caller found in the lock, which a PEXPIRE or PERSIST may have changed. A grant
+    /// whose deadline has passed is lost. The time of the next renewal stays, unless the deadline is or was `Never`.
     pub fn seen(&mut self, name: GrantName<'_>, deadline: Deadline, now: Now) {
         let Some((id, _)) = self.find(name) else {
             return;
@@ -162,7 +163,7 @@ impl Sessions {
         }
         let due = match (before, deadline) {
             (_, Deadline::Never) => now.plus(again(lease)),
-            // A PERSIST was undone: a third of the lease is counted from now.
+            // A PERSIST was lifted, so a third of the lease is counted from now.
             (Deadline::Never, Deadline::At(_)) => now.plus(third(lease)),
             (Deadline::At(_), Deadline::At(_)) => due,
         };

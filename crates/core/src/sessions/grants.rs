@@ -6,7 +6,7 @@ use crate::lock_id::LockName;
 use crate::shards::Shards;
 use crate::{Deadline, Lease, LockId, Monotonic, OwnerBuf, Token};
 
-/// The identity of a grant: its lock and its token.
+/// Identifies a grant by its lock and its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrantName<'a> {
     /// The database's number.
@@ -17,27 +17,27 @@ pub struct GrantName<'a> {
     pub token: Token,
 }
 
-/// A grant of a session, as it was last seen.
+/// A grant of a session, as it was last recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionGrant {
     /// The session.
     pub session: SessionId,
-    /// Its lock.
+    /// The lock.
     pub lock_id: LockId,
-    /// Its owner.
+    /// The owner.
     pub owner: OwnerBuf,
-    /// Its token.
+    /// The token.
     pub token: Token,
-    /// The lease that it remembers.
+    /// The remembered lease.
     pub lease: Lease,
-    /// The end of its lease.
+    /// The end of the lease.
     pub deadline: Deadline,
-    /// Set when it is added.
+    /// Set when the grant is added.
     pub(super) id: GrantId,
 }
 
 impl SessionGrant {
-    /// Its name.
+    /// The name of the grant.
     #[must_use]
     pub fn name(&self) -> GrantName<'_> {
         GrantName {
@@ -48,13 +48,13 @@ impl SessionGrant {
     }
 }
 
-/// Identifies a grant inside [`Grants`]. Never used again.
+/// Identifies a grant inside [`Grants`]. Ids are never reused.
 pub(super) type GrantId = u64;
 
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) grant: SessionGrant,
-    /// When to renew it, or to look at it again.
+    /// When to renew or check the grant.
     pub(super) due: Monotonic,
 }
 
@@ -82,7 +82,7 @@ impl Grants {
         self.nodes.len()
     }
 
-    /// Panics when a lock does not fit its grants.
+    /// Panics unless each lock fits its grants.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let mut grants = 0;
@@ -108,7 +108,8 @@ impl Grants {
         self.lock(name.database, name.key)?.get(name.token)
     }
 
-    /// As [`find`](Grants::find), with the identity of the lock. All grants of a lock share the bytes of its name.
+    /// Like [`find`](Grants::find), but also returns the identity of the lock, so that all grants of a lock share the
+    /// bytes of its name.
     pub(super) fn locate(&self, name: GrantName<'_>) -> (LockId, Option<(GrantId, SessionId)>) {
         let (database, key) = (name.database, name.key);
         match self.locks.get_key_value(&LockName(database, key)) {
@@ -134,12 +135,12 @@ impl Grants {
         self.nodes.iter().map(|(_, node)| &node.grant)
     }
 
-    /// The grant that was added last.
+    /// The id of the grant that was added last.
     pub(super) const fn last_id(&self) -> GrantId {
         self.last_id
     }
 
-    /// Adds a grant that is not there.
+    /// Adds a grant, which must be new.
     pub(super) fn insert(&mut self, node: Node) -> GrantId {
         self.last_id += 1;
         let mut node = node;
@@ -156,7 +157,7 @@ impl Grants {
         Some(node)
     }
 
-    /// The grant has another token from now on.
+    /// Changes the token of a grant.
     pub(super) fn raise(&mut self, id: GrantId, to: Token) {
         if let Some(mut node) = self.remove(id) {
             node.grant.token = to;
@@ -164,8 +165,7 @@ impl Grants {
         }
     }
 
-    /// Changes a grant's lease and when it is due. Returns its session, and its lease, deadline and due time of
-    /// before.
+    /// Changes a grant's lease, deadline and due time. Returns its session and the values before the change.
     pub(super) fn set(
         &mut self,
         id: GrantId,

@@ -1,7 +1,7 @@
 //! The grants of one lock that belong to sessions.
 //!
-//! Each LOCK command first asks which grants of its lock are due, and nearly always none is. A lock may have
-//! thousands of holders, so they are kept in order. A lock with one holder, the usual case, needs no orders.
+//! Each LOCK command first asks which grants of its lock are due, and usually none are. A lock may have thousands of
+//! holders, so its grants are kept in order. A lock with one holder, which is the usual case, needs no orders.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,8 @@ pub(super) enum LockGrants {
 #[derive(Debug, Default)]
 pub(super) struct Many {
     tokens: BTreeMap<Token, (GrantId, SessionId)>,
-    /// Grants of detached sessions leave this order when they come due, until they are renewed.
+    /// The grants by their due time. A grant of a detached session leaves this order when it is due, until it is
+    /// renewed.
     due: BTreeSet<(Monotonic, GrantId)>,
     sessions: BTreeSet<(SessionId, GrantId)>,
 }
@@ -49,7 +50,7 @@ impl LockGrants {
         }
     }
 
-    /// Adds a grant, unless it is already the only one.
+    /// Adds a grant. Does nothing if it is already the only one.
     pub(super) fn insert(&mut self, entry: Entry) {
         if let Self::One(one) = *self {
             if one.id == entry.id {
@@ -64,7 +65,7 @@ impl LockGrants {
         }
     }
 
-    /// Removes a grant; true when none is left.
+    /// Removes a grant. Returns true if none are left.
     pub(super) fn remove(&mut self, entry: Entry) -> bool {
         match self {
             Self::One(one) => one.id == entry.id,
@@ -77,7 +78,7 @@ impl LockGrants {
         }
     }
 
-    /// Moves a grant that was due at `before`.
+    /// Changes the due time of a grant that was due at `before`.
     pub(super) fn set_due(&mut self, id: GrantId, before: Monotonic, due: Monotonic) {
         match self {
             Self::One(one) => one.due = due,
@@ -88,7 +89,7 @@ impl LockGrants {
         }
     }
 
-    /// The grant that is due first, if its time has come.
+    /// The grant that is due first, if it is due now.
     pub(super) fn first_due(&self, now: Monotonic) -> Option<(Monotonic, GrantId)> {
         let first = match self {
             Self::One(one) => Some((one.due, one.id)),
@@ -97,7 +98,8 @@ impl LockGrants {
         first.filter(|(due, _)| *due <= now)
     }
 
-    /// Takes a grant out of the order of due grants, until it gets another time. True when others may follow it.
+    /// Removes a grant from the order of due grants, until it gets a new due time. Returns true if other grants may
+    /// follow it in the order.
     pub(super) fn park(&mut self, due: Monotonic, id: GrantId) -> bool {
         match self {
             Self::One(_) => false,
@@ -126,7 +128,7 @@ impl LockGrants {
         }
     }
 
-    /// Panics when the orders do not fit these grants.
+    /// Panics unless the orders fit these grants.
     #[cfg(test)]
     pub(super) fn check(&self, entries: &[Entry]) {
         match self {

@@ -1,23 +1,23 @@
 //! Sessions: a program's presence on the server.
 //!
-//! [`Sessions`] knows which sessions are open and which connection polls each, which grants belong to them,
-//! when each grant is renewed and when its lease ends, and which events a session has yet to acknowledge. It
-//! has no clock and opens no keys: the caller passes the time, reports what changes in the locks, and asks which
-//! grants, sessions and POLLs are due.
+//! [`Sessions`] knows which sessions are open, which connection polls each of them, and which grants belong to them. It
+//! knows when each grant must be renewed and when its lease ends, and which events are not acknowledged. It has no
+//! clock and opens no keys: the caller passes the time, reports the changes of locks, and asks which grants, sessions
+//! and POLLs are due.
 //!
-//! **A grant** is named by its lock and its token ([`GrantName`]). A lock may have many holders, each in
-//! another session or in none.
+//! **A grant** is identified by its lock and its token ([`GrantName`]). A lock may have many holders, each in a
+//! different session or in none.
 //!
-//! **Orders.** Each session keeps its grants in two orders: by the time of the next renewal (monotonic clock),
-//! and by the end of the lease (wall clock). A grant that has just joined is in neither (`unfiled.rs`). Four orders of
-//! sessions (`orders.rs`) give the next renewal, the next end of a lease, the next timeout and the next POLL to answer of
-//! the whole server. A session that is detached or ends leaves these orders in O(log n), however many grants it has.
+//! **Orders.** Each session keeps its grants in two orders: by the time of the next renewal (monotonic clock), and by
+//! the end of the lease (wall clock). A new grant is in neither (`unfiled.rs`). Four orders of sessions (`orders.rs`)
+//! give the next renewal, the next end of a lease, the next timeout and the next POLL to answer on the whole server. A
+//! session that is detached or ends leaves these orders in O(log n), however many grants it has.
 //!
-//! **Endings in slices.** A session that ends is unknown immediately. Its grants are removed little by little:
+//! **Ends in slices.** A session that ends is unknown immediately, but its grants are removed in slices:
 //! [`Sessions::take_to_release`] after CLOSE and KILL, [`Sessions::sweep`] after a silence.
 //!
-//! **Flushes in slices.** [`Sessions::flushed`] only notes which grants are lost, and [`Sessions::report_flushed`] reports
-//! them.
+//! **Flushes in slices.** [`Sessions::flushed`] only records which grants are lost, and [`Sessions::report_flushed`]
+//! reports them.
 //!
 //! **No long pauses.** The tables grow in parts (`shards.rs` of the crate), and no call costs more than O(log n), plus
 //! the cost of what it returns.

@@ -1,20 +1,20 @@
-//! Sorted lists of sessions: next renewal, next end of a lease, timeout, POLL.
+//! The orders of sessions: by next renewal, next end of a lease, timeout and POLL.
 
 use std::collections::BTreeSet;
 
 use super::session::{Session, SessionId};
 use crate::Monotonic;
 
-/// Where a session stands in each order.
+/// The place of a session in each order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Filed {
-    /// Its next renewal. None while it is detached.
+    /// The next renewal; `None` while the session is detached.
     pub(super) due: Option<Monotonic>,
     /// The next end of a lease.
     pub(super) end: Option<u64>,
-    /// When it counts as away, or ends by silence, on the clock without stalls.
+    /// When the session becomes away or ends by silence, on the clock without stalls.
     pub(super) timeout: Option<Monotonic>,
-    /// When to answer its POLL.
+    /// When to judge its POLL.
     pub(super) poll: Option<Monotonic>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Orders {
 }
 
 impl Orders {
-    /// Moves a session to where it belongs after a change.
+    /// Moves a session to its place in the orders after a change.
     pub(super) fn file(&mut self, id: SessionId, session: &mut Session) {
         let after = session.to_file();
         if after == session.filed {

@@ -1,8 +1,8 @@
-//! POLL: who may poll, when a POLL is answered, and with what.
+//! POLL: who may poll a session, when a POLL is answered, and the reply.
 //!
-//! A POLL arrives by [`poll`](Sessions::poll). The caller renews the due grants of the session
-//! ([`next_due_of`](Sessions::next_due_of)) and asks [`answer`](Sessions::answer), which gives the reply or lets the
-//! POLL wait. [`next_poll`](Sessions::next_poll) names each session whose POLL is to be judged again.
+//! The caller reports a POLL with [`poll`](Sessions::poll), renews the due grants of the session
+//! ([`next_due_of`](Sessions::next_due_of)) and calls [`answer`](Sessions::answer), which returns the reply or lets the
+//! POLL wait. [`next_poll`](Sessions::next_poll) returns each session whose POLL has to be judged again.
 
 use std::time::Duration;
 
@@ -26,11 +26,11 @@ pub enum Block {
     No,
     /// At most this long.
     For(Duration),
-    /// As long as the server lets it.
+    /// As long as the server allows.
     Forever,
 }
 
-/// Why a POLL is refused. A refused POLL acknowledges nothing and is no sign of life.
+/// Why a POLL is refused. A refused POLL acknowledges no events and does not count as a sign of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollRefusal {
     /// `NOSESSION`.
@@ -45,9 +45,9 @@ pub enum PollRefusal {
 pub struct Polled {
     /// An older connection, whose waiting POLL the caller answers with `UNBLOCKED`.
     pub displaced: Option<u64>,
-    /// The session was away: all its calls are eligible again.
+    /// True if the session was away. All its calls are eligible again.
     pub was_away: bool,
-    /// It waits. Otherwise the caller asks for the [`answer`](Sessions::answer).
+    /// True if the POLL waits. Otherwise the caller calls [`answer`](Sessions::answer).
     pub waits: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct Polled {
 pub struct PollReply {
     /// `sure-ms`.
     pub sure_ms: i64,
-    /// How many grants the session has.
+    /// The number of the session's grants.
     pub grants: usize,
     /// The events, oldest first.
     pub events: Vec<Event>,
@@ -68,14 +68,14 @@ pub(super) struct Poll {
     arrived: Monotonic,
     /// When its wait ends.
     until: Monotonic,
-    /// The caller has judged it, and it waits.
+    /// True once the POLL was judged and has to wait.
     is_waiting: bool,
-    /// Since when it is to be judged.
+    /// Since when the POLL has to be judged again.
     awake: Option<Monotonic>,
 }
 
 impl Poll {
-    /// A grant that is due at this time has joined, or its lease was shortened: the wait ends by then.
+    /// Ends the wait at this time at the latest, because a grant that is due then has joined or was shortened.
     pub(super) fn hurry(&mut self, due: Monotonic) {
         self.until = self.until.min(due);
     }
@@ -84,14 +84,14 @@ impl Poll {
         self.awake.get_or_insert(self.arrived);
     }
 
-    /// When the caller is to judge it.
+    /// When the caller has to judge the POLL.
     pub(super) fn answer_at(&self) -> Monotonic {
         self.awake.unwrap_or(self.until)
     }
 }
 
 impl Sessions {
-    /// Whether a POLL would be accepted.
+    /// Checks whether a POLL would be accepted.
     ///
     /// # Errors
     ///
@@ -113,13 +113,13 @@ impl Sessions {
         }
     }
 
-    /// A POLL arrives. It takes over from an older connection, attaches the session, and acknowledges the
-    /// events of the earlier replies on its connection.
+    /// Accepts a POLL: takes over from an older connection, attaches the session, and acknowledges the events of
+    /// earlier replies on the same connection.
     ///
     /// # Errors
     ///
-    /// [`PollRefusal::NoSession`] unless the session is open, of this user and in this database;
-    /// [`PollRefusal::NewerConnection`] when a connection with a higher client id has polled it.
+    /// [`PollRefusal::NoSession`] unless the session is open and belongs to this user and database;
+    /// [`PollRefusal::NewerConnection`] if a connection with a higher client id has polled it.
     pub fn poll(
         &mut self,
         id: SessionId,
@@ -154,7 +154,7 @@ impl Sessions {
             let was_attached = std::mem::replace(&mut session.is_attached, true);
             let was_away = std::mem::replace(&mut session.is_away, false);
             let displaced = session.poll.replace(poll).map(|_| older);
-            // Due grants are renewed first.
+            // If grants are due, the caller renews them before the POLL is judged.
             let has_due = session.first_due().is_some_and(|due| due <= now.monotonic);
             let waits = !has_due && judge(session, now) == Some(true);
             (
@@ -176,8 +176,8 @@ impl Sessions {
         Ok(polled)
     }
 
-    /// Judges the POLL of a session. The caller has renewed the due grants. `None` while the POLL waits, or if there is
-    /// none.
+    /// Judges the POLL of a session, whose due grants the caller has renewed. Returns `None` if the POLL waits, or if
+    /// there is none.
     #[must_use]
     pub fn answer(&mut self, id: SessionId, now: Now) -> Option<PollReply> {
         self.file_grants();
@@ -187,20 +187,20 @@ impl Sessions {
         self.reply(id, MOST_EVENTS, now)
     }
 
-    /// Answers the POLL of a session now, without a wait: in MULTI.
+    /// Answers the POLL of a session at once, even without events. For MULTI, where a POLL cannot wait.
     #[must_use]
     pub fn answer_now(&mut self, id: SessionId, now: Now) -> Option<PollReply> {
         self.reply(id, MOST_EVENTS, now)
     }
 
-    /// Answers the POLL of a session now, with no events: after `CLIENT UNBLOCK`.
+    /// Answers the POLL of a session at once, without its events. For `CLIENT UNBLOCK`.
     #[must_use]
     pub fn answer_empty(&mut self, id: SessionId, now: Now) -> Option<PollReply> {
         self.reply(id, 0, now)
     }
 
-    /// The server has dropped the last reply to a POLL of this connection, which is still open. Its events are not
-    /// answered, so the next POLL does not acknowledge them.
+    /// Records that the server has dropped the last reply to a POLL of this connection, which is still open. So the
+    /// next POLL must not acknowledge the events of that reply.
     pub fn unanswered(&mut self, client_id: u64) {
         let replied = |id: &SessionId| self.live(*id).map(|session| session.replied);
         let last = self.polled_by(client_id).into_iter().max_by_key(replied);
@@ -209,21 +209,20 @@ impl Sessions {
         }
     }
 
-    /// A session whose POLL is to be judged, the longest overdue first. The caller renews the due grants of the session
-    /// and calls [`answer`](Sessions::answer). If that takes too long it calls
-    /// [`answer_later`](Sessions::answer_later).
+    /// The session whose POLL is longest overdue to be judged. The caller renews the due grants of the session and
+    /// calls [`answer`](Sessions::answer), or [`answer_later`](Sessions::answer_later) if that takes too long.
     #[must_use]
     pub fn next_poll(&self, now: Now) -> Option<SessionId> {
         let (at, id) = self.orders.polls.first()?;
         (*at <= now.monotonic).then_some(*id)
     }
 
-    /// Other sessions come first: this one has too many grants to renew.
+    /// Lets other sessions go first, because this one has too many grants to renew.
     pub fn answer_later(&mut self, id: SessionId, now: Now) {
         self.update_poll(id, |poll| poll.awake = Some(now.monotonic));
     }
 
-    /// When [`next_poll`](Sessions::next_poll) returns a session, if nothing happens until then.
+    /// When [`next_poll`](Sessions::next_poll) returns a session next, if nothing happens until then.
     #[must_use]
     pub fn next_poll_at(&self) -> Option<Monotonic> {
         self.orders.polls.first().map(|(at, _)| *at)
@@ -240,7 +239,7 @@ impl Sessions {
             let poll = session.poll.take()?;
             (session.heard, session.replied) = (alive, alive);
             let events = session.events.answer(max);
-            // Unreported events may be losses.
+            // The events that are left may be losses, so nothing can be promised.
             let sure_ms = if has_flushed || events.len() < session.events.len() {
                 0
             } else {
@@ -256,7 +255,7 @@ impl Sessions {
     }
 }
 
-/// True when the POLL of a session waits; `None` if there is none.
+/// Judges the POLL of a session. Returns true if it waits, and `None` if there is no POLL.
 fn judge(session: &mut Session, now: Now) -> Option<bool> {
     let is_quiet = session.events.len() == 0;
     let longest = longest_wait(session, now);
@@ -271,18 +270,18 @@ fn judge(session: &mut Session, now: Now) -> Option<bool> {
     Some(true)
 }
 
-/// For how long after the POLL was sent no lease of the session ends, in milliseconds; -1 when none ends by time.
+/// How long after the POLL was sent no lease of the session ends, in milliseconds; -1 if no lease ends by time.
 /// `waited` is how long the POLL has waited.
 ///
-/// After the wall clock was set back a lease may have more left than its length. The next renewal sets its end to one
-/// lease from then, which is earlier. So no more than the length of the shortest lease is promised.
+/// Never more than the shortest lease. After a backward step of the wall clock more than a whole lease may be left, but
+/// the next renewal shortens that to one lease.
 fn sure_ms(session: &Session, waited: Duration, now: Now) -> i64 {
     let (Some(end), Some((lease, _))) = (session.first_end(), session.leases.first_key_value())
     else {
         return -1;
     };
     if end < now.unix.millis() {
-        // This lease is over, and the reply does not report the loss yet.
+        // A lease has ended whose loss this reply does not report yet.
         return 0;
     }
     let end = end.min(lease.deadline_from(now.unix).millis());
@@ -291,7 +290,7 @@ fn sure_ms(session: &Session, waited: Duration, now: Now) -> i64 {
     i64::try_from(sure.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// How long a POLL waits at most from now on.
+/// How much longer a POLL may wait.
 fn longest_wait(session: &Session, now: Now) -> Duration {
     let longest = LONGEST_WAIT.min(session.timeout.length() / 2);
     match session.first_end() {

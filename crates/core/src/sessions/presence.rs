@@ -1,4 +1,4 @@
-//! Connections, silence, and the ends of sessions: whether a program is there, away or gone.
+//! Connections, silence and ends of sessions: whether a program is present, away or gone.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use crate::Monotonic;
 /// The program of a session has not polled in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
-    /// Its last reply is more than a second old and no POLL waits: its calls are passed over from now on.
+    /// Its last reply is more than a second old and no POLL waits, so its calls are passed over from now on.
     Away(SessionId),
-    /// It has ended by silence. Its calls leave the line; its leases run out.
+    /// The session has ended by silence. Its calls leave the line, and its leases run out.
     Ended(SessionId),
 }
 
-/// Whether a session's program is there.
+/// Whether a session's program is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// The session has ended.
     Ended,
-    /// The program may be dead or frozen: its calls are passed over.
+    /// The program may be dead or frozen, so its calls are passed over.
     Away,
     /// The program polls on this connection.
     Here(u64),
@@ -33,22 +33,21 @@ pub enum Presence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Closed {
-    /// How many grants are released.
+    /// How many grants the caller has to release.
     pub grants: usize,
-    /// The connection whose waiting POLL the caller answers `NOSESSION`.
+    /// The connection whose waiting POLL the caller answers with `NOSESSION`.
     pub waiting: Option<u64>,
 }
 
 impl Sessions {
-    /// Records that the server stalled, or paused its clients, for the last `length`. That time does not count
-    /// as silence. Call this before anything else after a stall, and at least ten times a second during a
-    /// pause.
+    /// Records that the server has stalled, or has paused its clients, for the last `length`. That time does not count
+    /// as silence. Call this first after a stall, and at least ten times a second during a pause.
     pub fn stalled(&mut self, length: Duration) {
         self.stalled = self.stalled.saturating_add(length);
     }
 
-    /// A connection has closed. Detaches the sessions that it polls, and drops their POLL if one waits. Returns
-    /// those that were not away before: their calls are passed over from now on.
+    /// Detaches the sessions that a closed connection polled, and drops their waiting POLLs. Returns the sessions that
+    /// were not away before, whose calls must be passed over from now on.
     pub fn disconnected(&mut self, client_id: u64, now: Now) -> Vec<SessionId> {
         let alive = self.alive(now);
         let mut ids = self.polled_by(client_id);
@@ -59,15 +58,16 @@ impl Sessions {
         ids
     }
 
-    /// A client has closed its connection, but the server has not read that yet. Returns the sessions that were not
-    /// away before. They stay attached until [`disconnected`](Sessions::disconnected).
+    /// Marks the sessions of a polling client as away, because it has closed its connection but the server has not read
+    /// that yet. Returns the sessions that were not away before. They stay attached until
+    /// [`disconnected`](Sessions::disconnected).
     pub fn closing(&mut self, client_id: u64) -> Vec<SessionId> {
         let ids = self.polled_by(client_id).into_iter();
         ids.filter(|id| self.set_away(*id)).collect()
     }
 
-    /// Detaches a session whose polling connection has changed its user or database, which is no sign of life. No POLL
-    /// may be waiting. True when the session was not away before.
+    /// Detaches a session whose polling connection has changed its user or database, which does not count as a sign of
+    /// life. No POLL may be waiting. Returns true if the session was not away before.
     pub fn detach(&mut self, id: SessionId) -> bool {
         let left = self.update(id, |session| {
             let was_attached = std::mem::replace(&mut session.is_attached, false);
@@ -83,7 +83,7 @@ impl Sessions {
         self.set_away(id)
     }
 
-    /// Whether the program of a session is there.
+    /// Whether the program of a session is present.
     #[must_use]
     pub fn presence(&self, id: SessionId) -> Presence {
         match self.live(id) {
@@ -93,7 +93,8 @@ impl Sessions {
         }
     }
 
-    /// Takes a session whose program has not polled in time. Call this after the server has read its sockets.
+    /// Handles and returns the next session whose program has not polled in time. Call this only after the server has
+    /// read its sockets.
     #[must_use]
     pub fn take_timeout(&mut self, now: Now) -> Option<Timeout> {
         let alive = self.alive(now);
@@ -109,27 +110,27 @@ impl Sessions {
         self.end(id, State::Forgotten).map(|_| Timeout::Ended(id))
     }
 
-    /// When [`take_timeout`](Sessions::take_timeout) has something, if the server does not stall until then.
+    /// When [`take_timeout`](Sessions::take_timeout) returns a session next, if the server does not stall until then.
     #[must_use]
     pub fn next_timeout_at(&self) -> Option<Monotonic> {
         let (at, _) = self.orders.timeouts.first()?;
         Some(at.plus(self.stalled))
     }
 
-    /// CLOSE, KILL: the session is unknown from now on. The caller releases its grants, as
-    /// [`take_to_release`](Sessions::take_to_release) names them. `None` when there is no such session.
+    /// Ends a session for CLOSE or KILL, so that it is unknown from now on. The caller releases the grants that
+    /// [`take_to_release`](Sessions::take_to_release) returns. `None` if no such session is open.
     pub fn close(&mut self, id: SessionId) -> Option<Closed> {
         self.end(id, State::Releasing)
     }
 
-    /// Takes a grant of a closed session, for the caller to release with all its holds.
+    /// Removes and returns a grant of a closed session, all of whose holds the caller has to release.
     #[must_use]
     pub fn take_to_release(&mut self) -> Option<SessionGrant> {
         let id = self.next_of(State::Releasing)?;
         self.remove(id)
     }
 
-    /// As [`take_to_release`](Sessions::take_to_release), for one session.
+    /// Like [`take_to_release`](Sessions::take_to_release), but for one session.
     #[must_use]
     pub fn take_to_release_of_session(&mut self, id: SessionId) -> Option<SessionGrant> {
         let session = self.table.get(&id)?;
@@ -138,8 +139,8 @@ impl Sessions {
         self.remove(grant)
     }
 
-    /// As [`take_to_release`](Sessions::take_to_release), for one lock. Call this before each LOCK command on
-    /// it.
+    /// Like [`take_to_release`](Sessions::take_to_release), but for one lock. Call this before each LOCK command on the
+    /// lock.
     #[must_use]
     pub fn take_to_release_of(&mut self, database: i32, key: &[u8]) -> Option<SessionGrant> {
         if self.releasing.is_empty() {
@@ -150,13 +151,13 @@ impl Sessions {
         self.remove(id)
     }
 
-    /// True while [`take_to_release`](Sessions::take_to_release) may have something.
+    /// Returns true while [`take_to_release`](Sessions::take_to_release) may return a grant.
     #[must_use]
     pub fn has_to_release(&self) -> bool {
         !self.releasing.is_empty()
     }
 
-    /// Forgets up to `max` grants of sessions that ended by silence. True when more are left.
+    /// Forgets up to `max` grants of sessions that ended by silence. Returns true if more are left.
     pub fn sweep(&mut self, max: usize) -> bool {
         for _ in 0..max {
             let Some(id) = self.next_of(State::Forgotten) else {
@@ -167,7 +168,7 @@ impl Sessions {
         !self.forgotten.is_empty()
     }
 
-    /// Ends all sessions without releasing their grants: the server has stopped being primary.
+    /// Ends all sessions without releasing their grants, because the server has become a replica.
     pub fn end_all(&mut self) {
         let mut counts = self.counts;
         (counts.sessions, counts.detached, counts.grants) = (0, 0, 0);
@@ -184,7 +185,7 @@ impl Sessions {
         self.clients.range(all).map(|(_, id)| *id).collect()
     }
 
-    /// True when the session was not away before.
+    /// Marks a session as away. Returns true if it was not away before.
     fn set_away(&mut self, id: SessionId) -> bool {
         let before = self.update(id, |session| std::mem::replace(&mut session.is_away, true));
         before == Some(false)
@@ -209,7 +210,7 @@ impl Sessions {
         Some(closed)
     }
 
-    /// The sessions that ended with this state and may still have grants.
+    /// The queue of ended sessions with this state, which may still have grants.
     fn ended(&mut self, state: State) -> &mut VecDeque<SessionId> {
         match state {
             State::Forgotten => &mut self.forgotten,
@@ -217,7 +218,7 @@ impl Sessions {
         }
     }
 
-    /// A grant of a session that ended with this state. Sessions without grants are dropped on the way.
+    /// A grant of an ended session with this state. Drops ended sessions without grants on the way.
     fn next_of(&mut self, state: State) -> Option<GrantId> {
         while let Some(id) = self.ended(state).front().copied() {
             let session = self.table.get(&id);

@@ -1,4 +1,4 @@
-//! The sessions of a server.
+//! The registry of a server's sessions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -21,7 +21,7 @@ use crate::{Deadline, Lease, Monotonic, OwnerBuf};
 #[derive(Debug, Default)]
 pub struct Sessions {
     pub(super) table: Shards<SessionId, Session>,
-    /// The sessions of each connection that polls. Closed connections are not in it.
+    /// The sessions of each polling connection that is open.
     pub(super) clients: BTreeSet<(u64, SessionId)>,
     pub(super) grants: Grants,
     pub(super) unfiled: Unfiled,
@@ -63,7 +63,7 @@ pub struct Opening<'a> {
     pub database: i32,
     /// The connection's client id.
     pub client_id: u64,
-    /// For operators.
+    /// The name, for operators.
     pub name: &'a [u8],
     /// How long the program may fail to poll.
     pub timeout: SessionTimeout,
@@ -94,12 +94,12 @@ pub struct SessionInfo {
     pub events: usize,
 }
 
-/// How far a walk through the grants of a session has come.
+/// The place of an iteration over the grants of a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GrantPlace((Monotonic, GrantId));
 
 impl Sessions {
-    /// No session.
+    /// A registry without sessions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -111,13 +111,13 @@ impl Sessions {
         self.counts
     }
 
-    /// True when nothing is left to do, until a session is opened.
+    /// Returns true if nothing is left to do until a session is opened.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.table.len() == 0
     }
 
-    /// Opens a session that the connection polls. False when the id is in use: the caller tries another one.
+    /// Opens a session that the connection polls. Returns false if the id is in use; the caller then tries another id.
     #[must_use]
     pub fn open(&mut self, id: SessionId, opening: Opening<'_>, now: Now) -> bool {
         if self.table.get(&id).is_some() {
@@ -151,20 +151,21 @@ impl Sessions {
         true
     }
 
-    /// True when this user has this session in this database. If not, a command that names it gets `NOSESSION`.
+    /// Returns true if the session is open and belongs to this user and database. Otherwise a command that names it
+    /// gets `NOSESSION`.
     #[must_use]
     pub fn knows(&self, id: SessionId, user: &[u8], database: i32) -> bool {
         let session = self.live(id);
         session.is_some_and(|session| session.belongs_to(user, database))
     }
 
-    /// True when a session, of any user, is open.
+    /// Returns true if the session is open, whoever its user is.
     #[must_use]
     pub fn is_open(&self, id: SessionId) -> bool {
         self.live(id).is_some()
     }
 
-    /// True when the session has so many unacknowledged events that it accepts no new grant and no new wait
+    /// Returns true if the session has so many unacknowledged events that it accepts no new grant and no new wait
     /// (`MAXWAITERS`).
     #[must_use]
     pub fn is_full(&self, id: SessionId) -> bool {
@@ -185,7 +186,7 @@ impl Sessions {
         self.find(name).map(|(_, session)| session)
     }
 
-    /// For GRANTS: the next grant of a session after `place`, which moves to that grant.
+    /// The next grant of a session after `place`, for GRANTS. Moves `place` to that grant.
     #[must_use]
     pub fn next_grant(&self, id: SessionId, place: &mut GrantPlace) -> Option<SessionGrant> {
         let behind = (Bound::Excluded(place.0), Bound::Unbounded);
@@ -204,7 +205,7 @@ impl Sessions {
         ids.filter_map(|id| self.grant(id)).collect()
     }
 
-    /// The open sessions, oldest first, at most `max`, for LIST.
+    /// At most `max` open sessions, oldest first, for LIST.
     #[must_use]
     pub fn list(&self, max: usize, now: Now) -> Vec<SessionInfo> {
         let alive = self.alive(now);
@@ -239,7 +240,7 @@ impl Sessions {
         oldest.filter_map(info).collect()
     }
 
-    /// Adds an event to an open session. Its waiting POLL becomes the [`next_poll`](Sessions::next_poll).
+    /// Adds an event to an open session. [`next_poll`](Sessions::next_poll) then returns the session, if a POLL waits.
     pub fn report(&mut self, id: SessionId, key: &Arc<[u8]>, owner: &OwnerBuf, kind: EventKind) {
         let is_loss = matches!(kind, EventKind::Lost { .. });
         let reported = self.update(id, |session| {
@@ -249,7 +250,7 @@ impl Sessions {
         self.counts.losses += u64::from(is_loss && reported.is_some());
     }
 
-    /// The time without stalls and pauses, by which silence is judged.
+    /// The current time on the clock without stalls and pauses, which measures silence.
     pub(super) fn alive(&self, now: Now) -> Monotonic {
         now.without(self.stalled)
     }
@@ -271,7 +272,7 @@ impl Sessions {
         Some(result)
     }
 
-    /// The grant and its session, if that is open.
+    /// The grant and its session, if the session is open.
     pub(super) fn find(&self, name: GrantName<'_>) -> Option<(GrantId, SessionId)> {
         let found = self.grants.find(name);
         found.filter(|(_, session)| self.live(*session).is_some())
@@ -297,7 +298,7 @@ impl Sessions {
         self.limit_unfiled();
     }
 
-    /// Changes a grant's lease and when it is due.
+    /// Changes a grant's lease, deadline and due time.
     pub(super) fn set(&mut self, id: GrantId, lease: Lease, deadline: Deadline, due: Monotonic) {
         let before = self.grants.set(id, lease, deadline, due);
         if self.unfiled.has(id) {

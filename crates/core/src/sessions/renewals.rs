@@ -1,7 +1,8 @@
-//! Which grants are to be renewed.
+//! Finds the grants to renew.
 //!
-//! A grant is due when a third of its remembered lease has passed. While writes are blocked, the caller does
-//! not ask, and due grants stay due. Afterwards, and after a stall, the nearest end comes first.
+//! A grant is due when a third of its remembered lease has passed. While the server refuses writes, the caller does not
+//! ask for due grants, and they stay due. Afterwards, and after a stall, the grants are renewed in the order of their
+//! ends.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,15 +13,14 @@ use super::registry::Sessions;
 use super::session::SessionId;
 use crate::{Deadline, Lease, Monotonic};
 
-/// When a grant is later than this, the nearest end comes first.
+/// If a renewal is later than this, grants are renewed in the order of their ends.
 const LATE: Duration = Duration::from_millis(50);
-/// How long late grants are taken in the order of their ends, before a new search includes those that became due
-/// meanwhile.
+/// How long one walk through late grants lasts. A new walk then includes grants that have become due meanwhile.
 const ROUND: Duration = Duration::from_millis(200);
-/// How many grants one search looks at.
+/// How many grants one search checks.
 const AT_A_TIME: usize = 1024;
 
-/// True for a lease that a grant in a session can have: a second or more.
+/// Returns true for a lease that a grant in a session may have, which is a second or more.
 #[must_use]
 pub const fn can_renew(lease: Lease) -> bool {
     lease.millis() >= 1000
@@ -30,7 +30,7 @@ pub(super) fn third(lease: Lease) -> Duration {
     Duration::from_millis(lease.millis()) / 3
 }
 
-/// When to look again at a lease without an end, or after a failed renewal.
+/// How long to wait before a lease without an end is checked again, or a failed renewal is tried again.
 pub(super) fn again(lease: Lease) -> Duration {
     let often = Duration::from_millis(lease.millis()) / 30;
     often.clamp(Duration::from_millis(10), Duration::from_secs(1))
@@ -40,18 +40,18 @@ pub(super) fn again(lease: Lease) -> Duration {
 #[derive(Debug)]
 pub(super) struct Late {
     until: Monotonic,
-    /// The next grant to look at of each session.
+    /// The next grant of each session.
     next: BTreeSet<(u64, GrantId, SessionId)>,
 }
 
 impl Sessions {
-    /// A due grant of an attached session. Until the caller answers, it stays due. The caller looks at the lock
-    /// and calls
+    /// A due grant of an attached session. The grant stays due until the caller has opened the lock and called one of
+    /// these:
     ///
-    /// * [`renewed`](Sessions::renewed) when it has renewed the grant;
-    /// * [`seen`](Sessions::seen) when the lease has no end, or a PERSIST was lifted;
-    /// * [`lost`](Sessions::lost) when the grant has ended;
-    /// * [`not_renewed`](Sessions::not_renewed) when this lock may not be written now.
+    /// * [`renewed`](Sessions::renewed) if it has renewed the grant;
+    /// * [`seen`](Sessions::seen) if the lease has no end, or a PERSIST was lifted;
+    /// * [`lost`](Sessions::lost) if the grant has ended;
+    /// * [`not_renewed`](Sessions::not_renewed) if this lock cannot be written now.
     #[must_use]
     pub fn next_due(&mut self, now: Now) -> Option<SessionGrant> {
         self.file_grants();
@@ -71,7 +71,7 @@ impl Sessions {
         self.grant(id)
     }
 
-    /// As [`next_due`](Sessions::next_due), for one session. Call this before its POLL is answered.
+    /// Like [`next_due`](Sessions::next_due), but for one session. Call this before its POLL is answered.
     #[must_use]
     pub fn next_due_of(&mut self, session: SessionId, now: Now) -> Option<SessionGrant> {
         self.file_grants();
@@ -82,7 +82,7 @@ impl Sessions {
         self.grant(*id)
     }
 
-    /// True when a command on this lock may have something to renew or to release first.
+    /// Returns true if a command on this lock may have to renew or release grants first.
     #[must_use]
     pub fn has_due_of_lock(&self, database: i32, key: &[u8], now: Now) -> bool {
         let lock = self.grants.lock(database, key);
@@ -92,7 +92,7 @@ impl Sessions {
         })
     }
 
-    /// As [`next_due`](Sessions::next_due), for one lock. Call this before each LOCK command on it.
+    /// Like [`next_due`](Sessions::next_due), but for one lock. Call this before each LOCK command on the lock.
     #[must_use]
     pub fn next_due_of_lock(
         &mut self,
@@ -107,14 +107,15 @@ impl Sessions {
             if self.live(of).is_some_and(|of| of.is_attached) {
                 return self.grant(id);
             }
-            // The next call must not search through thousands of detached grants again.
+            // The session is detached. Remove its grant from the order, so that the next command does not search
+            // through thousands of such grants again.
             if !self.grants.lock_mut(database, key)?.park(due, id) {
                 return None;
             }
         }
     }
 
-    /// The server has renewed a grant, which has this deadline now.
+    /// Records that the server has renewed a grant, which now has this deadline.
     pub fn renewed(&mut self, grant: &SessionGrant, deadline: Deadline, now: Now) {
         self.set(
             grant.id,
@@ -125,13 +126,13 @@ impl Sessions {
         self.counts.renewals += 1;
     }
 
-    /// A grant that is due cannot be renewed now. It is due again a little later.
+    /// Records that a due grant cannot be renewed now. It is due again a little later.
     pub fn not_renewed(&mut self, grant: &SessionGrant, now: Now) {
         let due = now.plus(again(grant.lease));
         self.set(grant.id, grant.lease, grant.deadline, due);
     }
 
-    /// When a grant is due next.
+    /// When the next grant is due.
     #[must_use]
     pub fn next_due_at(&self) -> Option<Monotonic> {
         let is_attached = |node: &&Node| {
@@ -155,7 +156,7 @@ impl Sessions {
         }
     }
 
-    /// The late grant whose lease ends first, if it is found among the next [`AT_A_TIME`].
+    /// The late grant whose lease ends first, if the search finds one among the next [`AT_A_TIME`] grants.
     fn next_late(&mut self, now: Now) -> Option<GrantId> {
         let mut late = self.late.take()?;
         let mut found = None;
@@ -169,7 +170,7 @@ impl Sessions {
             if of.first_due().is_some_and(|at| at <= now.monotonic)
                 && let Some((next_end, next_id)) = of.ends.range((end, id + 1)..).next()
             {
-                // The session's next grant takes its place.
+                // The next grant of the session replaces this one in the walk.
                 late.next.insert((*next_end, *next_id, session));
             }
             let node = self.grants.get(id);

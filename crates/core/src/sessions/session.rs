@@ -10,9 +10,10 @@ use super::orders::Filed;
 use super::polls::Poll;
 use crate::{Deadline, Lease, Monotonic};
 
-/// How much later than its timeout a session ends, because a POLL that was sent in time may not be read yet.
+/// A session ends this much later than its timeout, because the server may not have read a POLL yet that was sent in
+/// time.
 const READ_MARGIN: Duration = Duration::from_millis(500);
-/// A program is away when it has not polled for this long after a reply.
+/// A program becomes away when it has not polled for this long after a reply.
 const AWAY_AFTER: Duration = Duration::from_secs(1);
 
 /// A session's id: 1 to 2^53 - 1, so that a double holds it exactly.
@@ -72,13 +73,13 @@ impl SessionTimeout {
     }
 }
 
-/// The work that is left to do for a session.
+/// Whether a session is open, or what is left to do for its grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Live,
-    /// It was closed, and its grants are to be released.
+    /// The session was closed, and its grants have to be released.
     Releasing,
-    /// It has ended by silence, and its grants are to be forgotten.
+    /// The session has ended by silence, and its grants have to be forgotten.
     Forgotten,
 }
 
@@ -92,25 +93,25 @@ pub(super) struct Session {
     pub(super) state: State,
     /// The newest connection that polled.
     pub(super) client_id: u64,
-    /// The connection that polls is open, and has the session's user and database.
+    /// True while the polling connection is open and has the session's user and database.
     pub(super) is_attached: bool,
     pub(super) poll: Option<Poll>,
     /// The last sign of life, on the clock without stalls.
     pub(super) heard: Monotonic,
-    /// When OPEN, or a POLL, was answered last, on the clock without stalls.
+    /// When OPEN or a POLL was last answered, on the clock without stalls.
     pub(super) replied: Monotonic,
-    /// The program may be dead or frozen: its calls are passed over.
+    /// True while the program may be dead or frozen, so that its calls are passed over.
     pub(super) is_away: bool,
     pub(super) events: Events,
-    /// How many grants it has.
+    /// The number of its grants.
     pub(super) grants: usize,
-    /// Those of them that are filed, by the time of the next renewal.
+    /// The filed grants, by the time of the next renewal.
     pub(super) due: BTreeSet<(Monotonic, GrantId)>,
-    /// The filed ones whose lease ends by time, in milliseconds since 1970.
+    /// The filed grants whose lease ends by time, by that end in milliseconds since 1970.
     pub(super) ends: BTreeSet<(u64, GrantId)>,
-    /// How many of these grants remember each lease.
+    /// How many of the grants in `ends` remember each lease.
     pub(super) leases: BTreeMap<Lease, usize>,
-    /// Where it stands in the orders of sessions.
+    /// The place in the orders of sessions.
     pub(super) filed: Filed,
 }
 
@@ -119,7 +120,7 @@ impl Session {
         self.state == State::Live
     }
 
-    /// Commands of this user in this database may name it.
+    /// Returns true if the session belongs to this user and database.
     pub(super) fn belongs_to(&self, user: &[u8], database: i32) -> bool {
         *self.user == *user && self.database == database
     }
@@ -132,7 +133,7 @@ impl Session {
         self.ends.first().map(|(end, _)| *end)
     }
 
-    /// Takes a grant into the orders.
+    /// Adds a grant to the orders.
     pub(super) fn add(
         &mut self,
         id: GrantId,
@@ -146,7 +147,7 @@ impl Session {
         }
     }
 
-    /// Takes a grant out of the orders.
+    /// Removes a grant from the orders.
     pub(super) fn remove(
         &mut self,
         id: GrantId,
@@ -165,17 +166,17 @@ impl Session {
         }
     }
 
-    /// When it ends by silence, if it is not heard from until then.
+    /// When the session ends by silence, if it is not heard from until then.
     pub(super) fn silent_at(&self) -> Monotonic {
         self.heard.plus(self.timeout.length() + READ_MARGIN)
     }
 
-    /// When the program counts as away, if it does not poll until then.
+    /// When the program becomes away, if it does not poll until then.
     pub(super) fn away_at(&self) -> Monotonic {
         self.replied.plus(AWAY_AFTER + Duration::from_micros(1))
     }
 
-    /// Where it is to stand in the orders of sessions.
+    /// The place that the session should have in the orders of sessions.
     pub(super) fn to_file(&self) -> Filed {
         if !self.is_live() {
             return Filed::default();

@@ -1,7 +1,7 @@
-//! Grants that have joined lately, and are in no order yet.
+//! New grants, which are not in the orders yet.
 //!
-//! No grant is due before a third of a second has passed, and most are released by then. So a grant enters the orders
-//! when they are asked for, or when many others have joined after it.
+//! No grant is due earlier than a third of a second after it joins, and most grants are released by then. So a grant
+//! enters the orders only when they are needed, or when many others have joined after it.
 
 use std::collections::VecDeque;
 
@@ -9,17 +9,17 @@ use super::grants::{GrantId, Node};
 use super::registry::Sessions;
 use crate::Monotonic;
 
-/// The maximum number of grants that are in no order.
+/// The maximum number of grants that are not in the orders.
 const MOST: usize = 1000;
 
-/// Which grants are in no order. Ids rise, so these are all grants after `filed`.
+/// Which grants are not in the orders. Ids increase, so these are all grants after `filed`.
 #[derive(Debug, Default)]
 pub(super) struct Unfiled {
-    /// The last grant that is in the orders, or was when it was removed.
+    /// The last grant that has entered the orders, or was removed before it could.
     filed: GrantId,
-    /// Whether those after it still exist.
+    /// Whether each grant after it still exists.
     exist: VecDeque<bool>,
-    /// None of them is due before this time.
+    /// A lower bound for the due times of these grants.
     due: Option<Monotonic>,
 }
 
@@ -28,13 +28,13 @@ impl Unfiled {
         id > self.filed
     }
 
-    /// A grant has joined.
+    /// Adds a new grant.
     pub(super) fn push(&mut self, due: Monotonic) {
         self.exist.push_back(true);
         self.due_at(due);
     }
 
-    /// One of them is removed.
+    /// Records that one of these grants was removed.
     pub(super) fn remove(&mut self, id: GrantId) {
         let place = usize::try_from(id - self.filed - 1).ok();
         if let Some(exists) = place.and_then(|place| self.exist.get_mut(place)) {
@@ -42,15 +42,14 @@ impl Unfiled {
         }
     }
 
-    /// One of them is due at this time.
+    /// Records that one of these grants is due at this time.
     pub(super) fn due_at(&mut self, due: Monotonic) {
         self.due = Some(self.due.map_or(due, |first| first.min(due)));
     }
 }
 
 impl Sessions {
-    /// Takes the grants that have joined lately into the orders. It changes no answer, but the methods that take
-    /// `&self` cost less afterwards.
+    /// Adds the new grants to the orders. This changes no result, but makes the methods that take `&self` cheaper.
     pub fn file_grants(&mut self) {
         while !self.unfiled.exist.is_empty() {
             self.file_next();
@@ -58,7 +57,7 @@ impl Sessions {
         self.unfiled.due = None;
     }
 
-    /// False when nothing is due on the whole server, and nothing to be released.
+    /// Returns false if no grant on the server is due or has to be released.
     #[must_use]
     pub fn may_have_due(&self, now: Monotonic) -> bool {
         let first = self.orders.due.first().map(|(at, _)| *at);
@@ -66,7 +65,7 @@ impl Sessions {
         self.has_to_release() || due.any(|at| at <= now)
     }
 
-    /// A grant has joined. If too many are in no order, the first of them enters the orders.
+    /// Adds the oldest of the new grants to the orders if there are too many.
     pub(super) fn limit_unfiled(&mut self) {
         if self.unfiled.exist.len() > MOST {
             self.file_next();

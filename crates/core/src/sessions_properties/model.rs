@@ -1,5 +1,4 @@
-//! Sessions as naively as can be: lists, searched from the start. Nothing is dropped, and nothing is kept in
-//! order.
+//! A naive model of sessions: lists that are searched from the start. Nothing is dropped, and nothing is kept in order.
 //!
 //! Times are numbers: microseconds of the monotonic clock, milliseconds of the wall clock.
 

@@ -1,4 +1,4 @@
-//! The checks and the documents say the same.
+//! Tests that the checks agree with the documents.
 
 use super::CHECKS;
 use super::server::TESTED;

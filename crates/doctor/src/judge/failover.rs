@@ -1,4 +1,4 @@
-//! Replicas, clusters and Sentinels: whether a primary takes writes, and what is lost when another server takes over.
+//! Replicas, clusters and Sentinels: whether a primary accepts writes, and what is lost in a failover.
 
 use crate::facts::{Clock, Facts, Node, Watched, Write, value};
 use crate::finding::Severity::{Advice, Error, Fine, Warning};
@@ -9,9 +9,9 @@ use redis_lock_tool::number;
 
 /// The condition of docs/operations/switching.md for a replica that takes over.
 const LONGEST_LAG: i64 = 1;
-/// Writes are paused in a planned switch, and Sentinels get no answer then (docs/operations/switching.md).
+/// A planned switch pauses writes, and Sentinels get no answer meanwhile (docs/operations/switching.md).
 const SHORTEST_DOWN_AFTER: i64 = 5000;
-/// A third of the shortest lease in a session: by so much a lease may be shorter than its owner expects.
+/// A third of the shortest lease in a session. A lease may be shorter by this much than its owner expects.
 const MOST_BETWEEN_SERVERS: i64 = 333;
 /// The shortest lease in a session.
 const MOST_FROM_HERE: i64 = 1000;
@@ -35,7 +35,7 @@ pub(super) fn link(facts: &Facts, node: &Node) -> Judged {
     let login = act(
         "CONFIG SET masteruser USER, CONFIG SET masterauth PASSWORD where the primary asks for a login",
     );
-    // A replica that cannot read what its primary has sends no more than that to its log.
+    // Without the module a replica cannot read its primary's data, but its log does not say why.
     let lacks_module = known(node.module())?.is_none();
     let mut fix = [look, login].concat();
     if lacks_module && facts.nodes.iter().any(|node| node.module().is_ok()) {
@@ -115,7 +115,7 @@ pub(super) fn writes(node: &Node) -> Judged {
     }
 }
 
-/// How long a server is silent until another takes over, where that is known: in a cluster, or by a Sentinel.
+/// How long a server must be silent before another takes over, which is known in a cluster or from a Sentinel.
 fn silence(facts: &Facts, node: &Node) -> Seen<(i64, String)> {
     if node.in_cluster() {
         let ms = node.number("cluster-node-timeout")?;
@@ -185,14 +185,14 @@ pub(super) fn cluster_state(node: &Node) -> Judged {
 }
 
 pub(super) fn tls(node: &Node) -> Judged {
-    // A server that was built without TLS does not know the setting.
+    // A server without TLS support does not have the setting.
     let port = node.number("tls-port")?;
     only(port != 0)?;
     let is_plain = node.in_cluster() && node.setting("tls-cluster")? == "no";
     let redirects = node.server()?.0 == "Redis" && node.version()? < (7, 2);
     let open = "tls-cluster no: traffic between nodes is not encrypted";
     let astray = format!("{open}, and TLS clients are redirected to ports without TLS");
-    // If it is set while the server runs, Redis 7.0 keeps announcing the old ports.
+    // A restart is needed, because Redis 7.0 keeps announcing the old ports if the setting changes while it runs.
     let restart = act("on all nodes, and restart them: nodes with different values do not connect");
     let fix = [conf("tls-cluster yes"), restart].concat();
     let cases = [
@@ -202,7 +202,8 @@ pub(super) fn tls(node: &Node) -> Judged {
     first(format!("tls-port {port}"), cases)
 }
 
-/// A replica that takes over judges leases by its own clock, and gives tokens by it.
+/// Compares the clocks of a primary and its replica, because a replica that takes over uses its own clock for leases
+/// and tokens.
 pub(super) fn clock_replica(facts: &Facts, node: &Node) -> Judged {
     let theirs = facts.primary_of(node)?.clock.clone()?;
     let own = node.clock.clone()?;
@@ -242,7 +243,7 @@ impl Clock {
         format!("its clock is {told} {whose} (measured to {inexact} ms)")
     }
 
-    /// Whether it is surely wrong by more.
+    /// Whether the clock is certainly wrong by more than this.
     fn is_beyond(self, ms: i64) -> bool {
         self.ahead_ms.abs() - self.inexact_ms > ms
     }

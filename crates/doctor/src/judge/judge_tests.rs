@@ -1,4 +1,4 @@
-//! The judging, on facts made by hand.
+//! Tests of the checks on handmade facts.
 
 use super::judge;
 use crate::facts::{Clock, Facts, Module, Node, Session, Watched, Write};
@@ -20,7 +20,7 @@ const CONFIG: &str = "appendfsync:always save: timeout:0 tcp-keepalive:10 protec
     lock.max-queued:1000 lock.max-sessions:10000 \
     lock.deadlock-detection:yes";
 
-/// A check, the worst that it finds, and on which servers.
+/// Each row is a check, its most severe finding, and the servers.
 const ROWS: &[&str] = &[
     "persistence Fine: appendfsync:everysec",
     "save Warning: rdb_last_bgsave_status:err save:900 stop-writes-on-bgsave-error:no",
@@ -31,7 +31,7 @@ const ROWS: &[&str] = &[
     "memory Fine: used_memory:900000000",
     "waiters-memory Fine: used_memory:820000000",
     "waiters-memory Warning: used_memory:820000001",
-    // Those who wait already have their memory.
+    // Calls that wait already have their memory.
     "waiters-memory Fine: used_memory:820000001 lock_waiting:1",
     "waiters-memory Warning: maxmemory:0 total_system_memory:100000000",
     "timeout Fine: timeout:300",
@@ -40,7 +40,7 @@ const ROWS: &[&str] = &[
     "clients Fine: connected_clients:9000",
     "clients Error: connected_clients:9001",
     "waiters-connections Fine: maxclients:6667",
-    // Lower, but by nobody's mistake; and by the limit of open files.
+    // A low value that was chosen is fine, but not one that the limit of open files has caused.
     "waiters-connections Fine: maxclients:4000",
     "waiters-connections Warning: maxclients:4064",
     "queued Fine: lock_queued:2 lock.max-queued:4",
@@ -80,7 +80,7 @@ const ROWS: &[&str] = &[
     "version Warning: ; module:201 master_replid:other",
     "commands Warning: absent:config cluster_enabled:1",
     "writes Error: write:held",
-    // Only what is sure of a clock counts: it is measured to a millisecond.
+    // Clocks are measured to a millisecond, so only a certain difference counts.
     "clock-replica Fine: ; role:slave ahead:335",
     "clock-replica Warning: ; role:slave ahead:336",
     "clock-replica Warning: ; role:slave ahead:-336",
@@ -150,7 +150,7 @@ fn stuck(id: i64) -> Session {
     }
 }
 
-/// A healthy server, but for these changes: facts that are named here, settings, or else fields of `INFO`.
+/// A healthy server with these changes: facts that are named here, settings, or else fields of `INFO`.
 fn but(address: &str, changes: &str) -> Node {
     let mut node = healthy(address);
     for (name, value) in fields(changes) {
@@ -181,7 +181,7 @@ fn but(address: &str, changes: &str) -> Node {
     node
 }
 
-/// Servers with these changes, behind a semicolon those of the next one, and a Sentinel that watches them.
+/// Servers with these changes, separated by semicolons, and a Sentinel that watches them.
 fn facts(changes: &str) -> Facts {
     let addresses = ["a:1", "b:2"].into_iter();
     let nodes = addresses.zip(changes.split(';'));
@@ -200,7 +200,7 @@ fn facts(changes: &str) -> Facts {
     }
 }
 
-/// The worst that a check says.
+/// The most severe finding of a check.
 fn worst_of(findings: &[Finding], check: &str) -> Option<Severity> {
     let own = findings.iter().filter(|one| one.check == check);
     own.map(|one| one.severity).min()
@@ -240,7 +240,7 @@ fn programs_that_do_not_poll_are_told_of_one_by_one() {
         (0, "is frozen"),
         (1, "is detached"),
         (1, "holds 1 (lock:a)"),
-        // Nobody may acquire locks on this server.
+        // No user may acquire locks on this server.
         (1, "lacks LOCK.ACQUIRE"),
         (10, "2 more programs"),
     ] {
@@ -253,7 +253,7 @@ fn what_could_not_be_seen_is_never_called_fine() {
     let mut facts = facts("");
     facts.nodes[0].config = Err(unseen("refused"));
     let findings = judge(&facts);
-    // One reason is told once, with all that it stopped.
+    // Each reason is reported once, with all checks that it prevented.
     let text = Report::new(&facts, findings.clone()).text(false);
     for part in ["NOT CHECKED: persistence, ", "refused"] {
         assert_eq!(text.matches(part).count(), 1, "{text}");

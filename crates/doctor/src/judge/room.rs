@@ -1,15 +1,15 @@
-//! Room for locks, for connections and for those who wait.
+//! Room for locks, for connections and for waiting calls.
 
 use crate::facts::Node;
 use crate::finding::Severity::{Error, Warning};
 use crate::finding::{Fix, Judged, Seen, act, first, known, ok, only, run, set};
 
-/// The cost of a waiting call for the server, in bytes (docs/operations/memory.md).
+/// The memory of a waiting call on the server, in bytes (docs/operations/memory.md).
 const WAITER: i64 = 36_000;
 const MEGABYTE: i64 = 1 << 20;
 /// The open files that the server reserves for itself.
 const OWN_FILES: i64 = 32;
-/// The time over which a server counts.
+/// The period that a server's counters cover.
 const SINCE: &str = "since the start (or the last CONFIG RESETSTAT)";
 
 pub(super) fn eviction(node: &Node) -> Judged {
@@ -59,7 +59,7 @@ pub(super) fn waiters_memory(node: &Node) -> Judged {
         0 => (node.count("total_system_memory")?, "the machine's memory"),
         most => (most, "maxmemory"),
     };
-    // Some servers do not tell how much there is.
+    // Some servers do not report their total memory.
     only(limit > 0)?;
     let waiting = node.count("lock_waiting")?;
     let need = (may_wait(node, total)? - waiting).max(0) * WAITER;
@@ -70,7 +70,7 @@ pub(super) fn waiters_memory(node: &Node) -> Judged {
         megabytes(limit),
         megabytes(left)
     );
-    // Half of what is left is for the locks, and all else.
+    // Reserve half of what is left for the locks and everything else.
     let fitting = waiting + left / 2 / WAITER;
     let fewer = set("lock.max-waiters-total", fitting);
     let more = set("maxmemory", half_more(used + need));
@@ -87,7 +87,7 @@ fn used(node: &Node) -> Seen<i64> {
     Ok(node.count("used_memory")? - node.count("mem_not_counted_for_evict")?)
 }
 
-/// So many bytes and half of them, in whole megabytes.
+/// One and a half times this many bytes, in whole megabytes.
 fn half_more(bytes: i64) -> i64 {
     (bytes / MEGABYTE + 1) * MEGABYTE * 3 / 2
 }
@@ -130,8 +130,7 @@ pub(super) fn waiters_connections(node: &Node) -> Judged {
     first(seen, [(is_short, Warning, lowered, [fewer, more].concat())])
 }
 
-/// How many calls may wait where `lock.max-waiters-total` is `total`: on three quarters of the connections at
-/// most.
+/// How many calls may wait if `lock.max-waiters-total` is `total`. They use at most three quarters of the connections.
 fn may_wait(node: &Node, total: i64) -> Seen<i64> {
     Ok(match node.count("maxclients")? {
         0 => total,
@@ -139,7 +138,7 @@ fn may_wait(node: &Node, total: i64) -> Seen<i64> {
     })
 }
 
-/// More connections; where the system has set the limit, more open files come first.
+/// How to allow more connections. If the system has lowered the limit, it must allow more open files first.
 fn more_clients(most: i64, wanted: i64) -> Vec<Fix> {
     let lines = set("maxclients", wanted);
     if !is_lowered(most) {
@@ -152,15 +151,15 @@ fn more_clients(most: i64, wanted: i64) -> Vec<Fix> {
     [first, lines].concat()
 }
 
-/// Whether a server has lowered `maxclients` at its start to what the limit of open files allows: then it is
-/// a round number less what the server keeps for itself.
+/// Whether the server has lowered `maxclients` at its start to what the limit of open files allows. Then it is a round
+/// number, minus the files that the server reserves for itself.
 fn is_lowered(most: i64) -> bool {
     let files = most + OWN_FILES;
     most < 10_000 && (files % 1024 == 0 || files.count_ones() == 1)
 }
 
-/// How many more calls may queue, on the server and for the lock with the longest queue. At the end: the highest value
-/// of the setting.
+/// The limits of queued calls, on the server and for the lock with the longest queue. The last field is the highest
+/// value of the setting.
 #[rustfmt::skip]
 const QUEUES: [(&str, &str, &str, i64); 2] = [
     ("lock.max-queued", "lock_queued", "queued calls", 100_000_000),
@@ -173,7 +172,7 @@ pub(super) fn queued(node: &Node) -> Judged {
         let now = node.count(field)?;
         let most = known(node.number(name))?.unwrap_or(0);
         if most == 0 {
-            // Another check tells that nothing can queue.
+            // Another check reports that no call can queue.
             continue;
         }
         let look = act(

@@ -1,4 +1,4 @@
-//! The module, the server that loads it, its commands, and what a crash of it loses.
+//! The module, the server that loads it, the server's commands, and what a crash of the server loses.
 
 use super::settings;
 use crate::facts::{Facts, Node};
@@ -7,9 +7,9 @@ use crate::finding::{Fix, Judged, act, conf, first, known, ok, only, or_ok, run,
 
 /// Where `make install` puts the module.
 const INSTALLED: &str = "/usr/local/lib/redis/modules/libredis_lock.so";
-/// The versions that the tests run on: those of `scripts/servers.txt`.
+/// The versions that the tests run on, as in `scripts/servers.txt`.
 pub(super) const TESTED: [&str; 4] = ["Redis 7.0", "Redis 8.2", "Valkey 8.1", "Valkey 9.1"];
-/// The versions of which docs/install.md says that `MODULE LOADEX` can end them.
+/// The versions that `MODULE LOADEX` can crash (docs/install.md).
 const CRASH_AT_LOADEX: [&str; 4] = ["Redis 7.2", "Redis 7.4", "Valkey 8.1", "Valkey 9.1"];
 
 pub(super) fn module(facts: &Facts, node: &Node) -> Judged {
@@ -71,7 +71,7 @@ pub(super) fn server(node: &Node) -> Judged {
     ok(format!("{seen}: {tested}{crash}"))
 }
 
-/// Other modules do no harm, as tests show: they are listed for the reader of the report.
+/// Lists other modules for the reader of the report. Tests show that they do no harm.
 pub(super) fn neighbours(node: &Node) -> Judged {
     let modules = node.modules.as_ref().map_err(Clone::clone)?;
     let others = modules.iter().filter(|module| module.name != "lock");
@@ -109,13 +109,13 @@ fn not_renamed(command: &str) -> Vec<Fix> {
     ))
 }
 
-/// `0.3.0` for 300.
+/// Formats a version number: `0.3.0` for 300.
 fn written(version: u32) -> String {
     let (major, minor) = (version / 10_000, version / 100 % 100);
     format!("{major}.{minor}.{}", version % 100)
 }
 
-/// Where the configuration loads the module.
+/// Checks where the configuration loads the module.
 pub(super) fn files(node: &Node) -> Judged {
     only(!node.told("config_file")?.is_empty())?;
     let Some(files) = &node.files else {

@@ -1,11 +1,11 @@
-//! Values of settings, and stalls of the server: meanwhile it grants and renews nothing.
+//! Values of settings, and stalls of the server, during which it grants and renews nothing.
 
 use crate::facts::{Facts, Node};
 use crate::finding::Severity::{Advice, Fine, Warning};
 use crate::finding::{Fix, Judged, Seen, Severity, act, first, known, ok, or_ok, run, set};
 use Bad::{Above, Below, Is};
 
-/// The shortest lease in a session: a stall of that length ends it.
+/// The shortest lease in a session. A stall of this length can end it.
 const LONGEST_STALL: u64 = 1000;
 
 /// The values that a setting should not have.
@@ -26,7 +26,7 @@ impl Bad {
     }
 }
 
-/// The setting, how bad it is, the bad values, a better one, and what a bad one does.
+/// The setting, the severity, the bad values, a better value, and the effect of a bad value.
 type Rule = (&'static str, Severity, Bad, &'static str, &'static str);
 
 #[rustfmt::skip]
@@ -58,7 +58,7 @@ const RULES: [Rule; 20] = [
     // The shortest lease in a session.
     ("lock.default-lease-ms", Warning, Below(1000), "30000",
         "a short pause of the owner loses the lock, and sessions refuse such a lease"),
-    // By default a server takes so long to find out that a host has vanished.
+    // By default a server needs this long to detect that a host has vanished.
     ("lock.default-lease-ms", Warning, Above(600_000), "30000", "others wait that long when an owner dies"),
 ];
 
@@ -74,7 +74,7 @@ pub(super) fn value(node: &Node, name: &str) -> Judged {
     }
 }
 
-/// The server accepts any value within a setting's range; these values are mistakes.
+/// Finds settings of the module whose values are mistakes, although the server accepts them.
 pub(super) fn of_module(node: &Node) -> Judged {
     node.module()?;
     let mut found = Vec::new();
@@ -93,7 +93,8 @@ pub(super) fn of_module(node: &Node) -> Judged {
     or_ok(found, "the lock.* settings are fine")
 }
 
-/// `CONFIG SET` is not replicated: who takes over must have what its primary has.
+/// Compares the settings of a replica with its primary. `CONFIG SET` is not replicated, but a replica that takes over
+/// needs the same settings.
 pub(super) fn same(facts: &Facts, node: &Node) -> Judged {
     let mut found = Vec::new();
     for (name, wanted) in facts.primary_of(node)?.settings_of_module()? {
@@ -106,7 +107,7 @@ pub(super) fn same(facts: &Facts, node: &Node) -> Judged {
     or_ok(found, "the lock.* settings are those of its primary")
 }
 
-/// Tells of the stalls that took as long as a lease; else of the setting without which they would not be known.
+/// Reports the stalls that were as long as a lease. If there are none, checks the setting that makes stalls visible.
 fn stalls(node: &Node, seen: &Seen<Vec<(String, u64)>>, setting: &str, fix: Vec<Fix>) -> Judged {
     let seen = seen.as_ref().map_err(Clone::clone)?.iter();
     let long = seen.filter(|(_, ms)| *ms >= LONGEST_STALL);

@@ -1,4 +1,4 @@
-//! Who is let in, the rights of users, and their programs.
+//! Logins, the rights of users, and their programs.
 
 use crate::facts::{Facts, Node, Session, User};
 use crate::finding::Severity::{Error, Fine, Warning};
@@ -7,7 +7,7 @@ use crate::sessions::REPORTED;
 use crate::users::{NEEDED, OF_SESSIONS, OF_USE, OPEN, Right};
 use redis_lock_tool::{State, words};
 
-/// The rule of docs/operations/users.md for programs, but for the name.
+/// The rule of docs/operations/users.md for programs, without the name.
 pub(super) const RULE: &str = "on >secret resetkeys ~lock:* resetchannels -@all +@connection -@dangerous \
     +lock.acquire +lock.release +lock.renew +lock.fence +lock.info +info +cluster|slots +cluster|nodes \
     +cluster|info +cluster|myid";
@@ -40,7 +40,7 @@ pub(super) fn rights(node: &Node) -> Judged {
 fn of_user(user: &User) -> Judged {
     let name = &user.name;
     let grant = |rights: &str| run(format!("ACL SETUSER {name} {rights}"));
-    // The commands that it may not run, and the rule that allows them.
+    // The commands that the user may not run, and the rule that allows them.
     let lacks = |wanted: &[Right]| {
         let wanted = wanted.iter().map(|(command, _)| *command);
         let denied: Vec<_> = wanted
@@ -80,7 +80,8 @@ fn of_user(user: &User) -> Judged {
     first(format!("the user {name}"), cases)
 }
 
-/// Users are not replicated: whoever may take locks on the primary must be known where it hands over.
+/// Compares the users of a replica with its primary. Users are not replicated, but a replica that takes over needs
+/// every user who may acquire locks on the primary.
 pub(super) fn same_users(facts: &Facts, node: &Node) -> Judged {
     let primary = facts.primary_of(node)?;
     let own = node.users.as_ref().map_err(Clone::clone)?;
@@ -102,7 +103,7 @@ pub(super) fn same_users(facts: &Facts, node: &Node) -> Judged {
     Error.says(seen, fix.collect())
 }
 
-/// Programs that hold locks or wait for some, and are not heard from.
+/// Finds programs that hold locks or wait for some, but do not poll.
 pub(super) fn programs(node: &Node) -> Judged {
     node.module()?;
     only(!node.is_replica())?;
@@ -135,7 +136,7 @@ fn of_session(node: &Node, session: &Session) -> String {
         _ => "is frozen, so its calls are passed over",
     };
     let is_its = |user: &&User| user.name.as_bytes() == program.user;
-    // Where users are not known, nothing is said.
+    // Say nothing about the rights if the users are unknown.
     let lacks = match &node.users {
         Ok(users) if !users.iter().filter(is_its).any(User::may_acquire) => {
             ". Its user may not acquire locks here: it is deleted or off, or lacks LOCK.ACQUIRE"

@@ -1,4 +1,4 @@
-//! A cluster, from any of its nodes.
+//! A cluster is checked from any of its nodes.
 
 use crate::support::{Doctor, Finding, sound};
 use testbed::{Cluster, eventually};
@@ -10,7 +10,7 @@ fn on_all(cluster: &Cluster, finding: &Finding) {
 }
 
 #[test]
-fn a_cluster_as_it_comes_and_with_a_part_that_is_down() {
+fn a_cluster_with_default_settings_and_with_a_part_that_is_down() {
     let mut cluster = Cluster::start_with(3, 1, sound);
     let report = Doctor::of(cluster.node(4)).looks();
     assert_eq!(report.servers().len(), 6, "{:#}", report.json);
@@ -26,7 +26,7 @@ fn a_cluster_as_it_comes_and_with_a_part_that_is_down() {
     cluster.node_mut(1).kill9();
     cluster.node_mut(4).kill9();
     doctor.comes("cluster-state", "CLUSTERDOWN");
-    // Its own slots are served again as soon as the others need not be.
+    // With this setting the node serves its own slots again, although others are missing.
     on_all(&cluster, &coverage);
     for check in ["cluster-coverage", "cluster-state", "writes"] {
         doctor.gone(check);
@@ -36,7 +36,7 @@ fn a_cluster_as_it_comes_and_with_a_part_that_is_down() {
         cluster.node_mut(number).restart();
     }
     cluster.wait_until_whole();
-    // They have forgotten what they were told.
+    // The restarted nodes have lost these settings.
     for check in ["token-lead", "cluster-coverage"] {
         let finding = doctor.comes(check, "");
         assert_eq!(finding.servers().len(), 2, "{finding:?}");

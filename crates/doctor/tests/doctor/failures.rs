@@ -1,4 +1,4 @@
-//! Saves that fail, and the writes that are refused then.
+//! Failed saves, and the writes that the server then refuses.
 
 use crate::support::{Doctor, healthy, starter};
 use std::fs;
@@ -12,7 +12,7 @@ fn a_background_save_that_fails() {
         .config("appendonly", "no")
         .start();
     let mut c = server.connection();
-    // A file cannot take the place of a folder.
+    // The save fails, because a file cannot replace a folder.
     let in_the_way = server.dir().join("dump.rdb");
     fs::create_dir(&in_the_way).expect("a folder");
     cmd!(c, "BGSAVE").value();
@@ -30,7 +30,7 @@ fn a_background_save_that_fails() {
     doctor.gone("save");
 }
 
-/// A limit on the size of files stands for a full disk.
+/// A limit on the size of files simulates a full disk.
 #[test]
 fn an_aof_that_cannot_be_written() {
     let mut server = healthy().start();

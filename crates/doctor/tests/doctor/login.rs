@@ -1,11 +1,11 @@
-//! How it comes to a server, and what it does with few rights.
+//! How the doctor connects to a server, and what it does with few rights.
 
 use crate::support::{Doctor, healthy, program};
 use testbed::{Expect, cluster, cmd, run, tls};
 
 const PAGE: &str = include_str!("../../../../docs/doctor.md");
 
-/// The rule by which the manual makes the doctor's user.
+/// The rule for the doctor's user in the manual.
 pub(crate) fn rule() -> &'static str {
     let mut lines = PAGE.lines();
     lines
@@ -35,9 +35,9 @@ fn the_user_of_the_manual_sees_everything_and_changes_nothing() {
     assert!(refused.is_empty(), "{refused:?}");
 }
 
-/// Each refusal names the rule that would lift it, until nothing is left.
+/// Each refusal names the rule that would allow the command. In the end no refusal is left.
 #[test]
-fn a_login_with_no_rights_is_told_which_it_lacks() {
+fn a_login_without_rights_learns_which_rights_it_lacks() {
     let server = healthy().start();
     let mut c = server.connection();
     run(&mut c, "ACL SETUSER default >secret").okay();
@@ -58,7 +58,7 @@ fn a_login_with_no_rights_is_told_which_it_lacks() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_ends_with_3() {
+fn servers_that_cannot_be_checked_end_with_exit_code_3() {
     let mut server = healthy().start();
     run(&mut server.connection(), "ACL SETUSER default >secret").okay();
     assert_eq!(Doctor::of(&server).looks().exit, 3);
@@ -72,7 +72,7 @@ fn what_cannot_be_looked_at_ends_with_3() {
 }
 
 #[test]
-fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
+fn tls_and_a_cluster_whose_nodes_do_not_use_it() {
     let keeper = healthy().start();
     let Some(port) = tls::certificates(keeper.dir()).then(testbed::server::Port::free) else {
         println!("left out: no openssl");
@@ -99,7 +99,7 @@ fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
         .reconfigure(|settings| settings.config(name, value))
         .restart();
     doctor.gone("tls");
-    // A certificate that nobody vouches for, unless any is accepted.
+    // The certificate has no known authority, so it works only if any certificate is accepted.
     assert_eq!(bare.looks().exit, 3);
     let any = Doctor::at(&format!("{url}/#insecure"));
     let any = any.with(&["--cert", &cert, "--key", &key]);

@@ -1,4 +1,4 @@
-//! Each fault, provoked on real servers: it is found, its line is typed, and it is gone.
+//! Provokes each fault on real servers. The doctor must find the fault, and the line that it prints must fix it.
 
 mod clusters;
 mod failures;

@@ -1,4 +1,4 @@
-//! Programs that hold locks or wait for some, and do not poll.
+//! Programs that hold locks or wait for some, but do not poll.
 
 use crate::login::rule;
 use crate::support::{Doctor, Finding, healthy};

@@ -18,7 +18,7 @@ fn both() -> (Server, Server) {
 }
 
 #[test]
-fn a_primary_and_its_replica_are_looked_at_from_either() {
+fn a_primary_and_its_replica_are_found_from_either() {
     let (primary, replica) = both();
     for server in [&primary, &replica] {
         let doctor = Doctor::of(server);
@@ -32,7 +32,7 @@ fn a_primary_and_its_replica_are_looked_at_from_either() {
     }
 }
 
-/// It was in step before the module was loaded on the primary.
+/// The replica was in sync before the module was loaded on the primary.
 #[test]
 fn a_replica_without_the_module() {
     let primary = bare().start();
@@ -83,7 +83,7 @@ fn a_replica_that_hangs_also_in_a_failover() {
 }
 
 #[test]
-fn a_primary_that_goes_on_alone_and_what_is_not_replicated() {
+fn a_primary_without_its_replica_and_settings_that_are_not_replicated() {
     let primary = healthy().start();
     let replica = replica_of(&primary, healthy().config("replica-read-only", "no"));
     let other = replica_of(&primary, healthy());
@@ -130,7 +130,7 @@ fn a_replica_and_a_server_whose_clocks_are_wrong() {
         assert!(finding.lines("shell")[0].contains("set-ntp"), "{finding:?}");
         let here = doctor.one("clock-here", "warning");
         assert_eq!(here.servers(), finding.servers());
-        // As NTP does.
+        // Correct the clock, as NTP would.
         replica.step(0);
         doctor.gone("clock-replica");
         doctor.gone("clock-here");

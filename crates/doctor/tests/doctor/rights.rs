@@ -1,4 +1,4 @@
-//! Users, and who is let in.
+//! Users and logins.
 
 use crate::support::{Doctor, each_is_found_and_fixed, healthy};
 use testbed::{Expect, run, users};
@@ -6,7 +6,7 @@ use testbed::{Expect, run, users};
 #[test]
 fn users_who_cannot_release_what_they_acquire() {
     each_is_found_and_fixed([
-        // Every user who takes locks is checked, named or not.
+        // Every user who may acquire locks is checked, whether named or not.
         "rights error: ; ACL SETUSER app on >secret ~lock:* +ping +lock.acquire +lock.renew",
         "rights error: ; ACL SETUSER app on >secret ~lock:* +@all -lock.session|poll",
         "rights error --user app: ",
@@ -16,7 +16,7 @@ fn users_who_cannot_release_what_they_acquire() {
 }
 
 #[test]
-fn the_manuals_application_may_do_what_it_takes_and_is_told_what_more_it_could() {
+fn the_manuals_user_has_the_needed_rights_and_sees_the_optional_ones() {
     let server = healthy().start();
     let mut c = server.connection();
     for rule in users::rules("application") {

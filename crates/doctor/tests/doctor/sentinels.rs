@@ -5,7 +5,7 @@ use std::time::Duration;
 use testbed::{Expect, Sentinels, run};
 
 #[test]
-fn sentinels_that_are_hasty_or_too_few() {
+fn sentinels_that_are_too_hasty_or_too_few() {
     let mut all = Sentinels::builder(1, 3)
         .down_after(Duration::from_millis(1500))
         .start_with(sound);
@@ -19,7 +19,7 @@ fn sentinels_that_are_hasty_or_too_few() {
         }
     };
 
-    // The lead is below what a failover takes; then the Sentinel has more patience.
+    // One fix makes the lead shorter than a failover, the other makes the Sentinel wait longer.
     on_all(&all, &report.one("token-lead", "warning"));
     doctor.gone("token-lead");
     let hasty = report.one("sentinel", "warning");

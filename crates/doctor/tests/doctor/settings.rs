@@ -1,4 +1,4 @@
-//! A lone server: its settings, and what happens to it.
+//! A single server: its settings, and problems while it runs.
 
 use crate::support::{Doctor, bare, each_is_found_and_fixed, healthy, program, starter};
 use std::fs;
@@ -59,7 +59,7 @@ fn writes_and_stalls() {
 }
 
 #[test]
-fn settings_of_the_module_that_nobody_should_mean() {
+fn settings_of_the_module_that_are_mistakes() {
     each_is_found_and_fixed([
         "settings warning: lock.max-waiters 0",
         "settings warning: lock.max-waiters-total 0",
@@ -82,7 +82,7 @@ fn a_module_that_an_included_file_loads() {
     fs::write(&included, &line).expect("a file");
     let include = included.display().to_string();
     let doctor = Doctor::of(&server);
-    // A pattern finds it, too.
+    // The file is also found through a pattern.
     for include in [&include, &include.replace("uded", "*")] {
         let settings = Server::builder().without_module();
         server

@@ -1,4 +1,4 @@
-//! The program, run on servers, and its report.
+//! Runs the program on servers, and reads its report.
 
 use serde_json::Value;
 use std::fs;
@@ -8,10 +8,10 @@ use std::process::{Command, Output};
 use std::time::Duration;
 use testbed::{Builder, Expect, Server, module, run, within};
 
-/// How long servers may take to notice, or to recover.
+/// How long servers may take to notice a problem, or to recover.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// A server with settings of which there is nothing to say.
+/// A server with settings that cause no findings.
 pub(crate) fn sound(builder: Builder) -> Builder {
     builder
         .config("appendonly", "yes")
@@ -20,7 +20,7 @@ pub(crate) fn sound(builder: Builder) -> Builder {
         .config("lock.max-waiters-total", "5000")
 }
 
-/// A server on which there is nothing to find.
+/// A server without findings.
 pub(crate) fn healthy() -> Builder {
     sound(Server::builder()).config("enable-module-command", "yes")
 }
@@ -50,7 +50,7 @@ pub(crate) fn program(words: &[String]) -> Output {
     command.args(words).output().expect("the program starts")
 }
 
-/// The program with these arguments, run anew for each look.
+/// The program with these arguments, which runs again for each question.
 pub(crate) struct Doctor(Vec<String>);
 
 /// The output of one run.
@@ -99,7 +99,7 @@ impl Doctor {
         self.looks().one(check, severity)
     }
 
-    /// Demands that the check has nothing bad to say any more, soon.
+    /// Checks that the check soon finds nothing any more.
     #[track_caller]
     pub(crate) fn gone(&self, check: &str) {
         let is_gone = || {
@@ -109,7 +109,7 @@ impl Doctor {
         within(PATIENCE, is_gone, &format!("{check} to be fixed"));
     }
 
-    /// The first error or warning of a check, which may take a while to show, and has this in its text.
+    /// Waits for the first error or warning of a check with this text.
     #[track_caller]
     pub(crate) fn comes(&self, check: &str, part: &str) -> Finding {
         let mut found = None;
@@ -160,13 +160,13 @@ impl Report {
         finding.clone()
     }
 
-    /// Demands that nothing is wrong, and that all was looked at.
+    /// Checks that nothing is wrong, and that everything was checked.
     #[track_caller]
     pub(crate) fn fine(&self) {
         assert_eq!(self.exit, 0, "{:#}", self.json);
     }
 
-    /// Demands that a server could not be reached.
+    /// Checks that a server could not be reached.
     #[track_caller]
     pub(crate) fn misses_a_server(&self) {
         let reach = self.findings(|one| one["check"] == "reach");
@@ -183,7 +183,7 @@ impl Finding {
         self.0["seen"].as_str().expect("text")
     }
 
-    /// Demands that this is in its text.
+    /// Checks that the text of the finding contains this.
     #[track_caller]
     pub(crate) fn says(self, part: &str) -> Self {
         assert!(self.seen().contains(part), "{part}: {self:?}");
@@ -195,19 +195,19 @@ impl Finding {
         servers.map(|one| one.as_str().expect("text")).collect()
     }
 
-    /// Its lines of a kind.
+    /// The fixes of a kind.
     pub(crate) fn lines(&self, kind: &str) -> Vec<&str> {
         let lines = self.0["fix"].as_array().expect("lines").iter();
         let lines = lines.filter(|one| one["kind"] == kind);
         lines.filter_map(|one| one["line"].as_str()).collect()
     }
 
-    /// The first of them.
+    /// The first fix of a kind.
     pub(crate) fn line(&self, kind: &str) -> Option<&str> {
         self.lines(kind).first().copied()
     }
 
-    /// Types all commands of it.
+    /// Runs all commands of the finding.
     #[track_caller]
     pub(crate) fn run_all(&self, server: &Server) {
         let mut c = server.connection();
@@ -216,7 +216,7 @@ impl Finding {
         }
     }
 
-    /// Types the first of its commands.
+    /// Runs the first command of the finding.
     #[track_caller]
     pub(crate) fn run_first(&self, server: &Server) {
         let line = self.line("run").expect("a command");

@@ -37,15 +37,51 @@ pub struct InSession {
 }
 
 impl Call {
+    /// A call that has been sent and has no answer yet; it names no session.
+    #[must_use]
+    pub fn sent(client: u32, key: &str, owner: &str, action: Action, sent: Moment) -> Self {
+        Self {
+            client,
+            key: key.to_owned(),
+            owner: owner.to_owned(),
+            action,
+            sent,
+            ended: Moment::MAX,
+            outcome: Outcome::Lost,
+            session: None,
+        }
+    }
+
+    /// The same with its answer.
+    #[must_use]
+    pub fn ended(mut self, ended: Moment, outcome: Outcome) -> Self {
+        (self.ended, self.outcome) = (ended, outcome);
+        self
+    }
+
+    /// What was granted to it.
+    #[must_use]
+    pub fn granted(&self) -> Option<&Granted> {
+        match &self.outcome {
+            Outcome::Grant(granted) => Some(granted),
+            _ => None,
+        }
+    }
+
+    /// Whether nobody knows what came of it.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        matches!(self.outcome, Outcome::Lost | Outcome::GivenBack)
+    }
+
     /// Whether its client waited on a connection of its own, and may have been gone before it was answered.
     pub(crate) fn is_blocked(&self) -> bool {
         let queued = self.session.is_some_and(|session| session.queued);
-        matches!(self.action, Action::Acquire { block: true, .. }) && !queued
+        matches!(self.action, Action::Acquire(Acquire { block: true, .. })) && !queued
     }
 
     /// Whether it was an acquire that was not granted, and does not wait any more.
     pub(crate) fn was_denied(&self) -> bool {
-        matches!(self.action, Action::Acquire { .. })
+        matches!(self.action, Action::Acquire(_))
             && matches!(
                 self.outcome,
                 Outcome::Nil | Outcome::Refused(Refusal::Deadlock)
@@ -57,18 +93,7 @@ impl Call {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// `LOCK.ACQUIRE`
-    Acquire {
-        /// `SHARED` or `LIMIT`; none where the call named neither, and allows nobody else.
-        limit: Option<Limit>,
-        /// `PX`; none where the call named no lease.
-        lease: Option<u64>,
-        /// `BLOCK` or `QUEUE` was given.
-        block: bool,
-        /// `HOLDS`
-        holds: Option<u32>,
-        /// `TOKEN`
-        token: Option<u64>,
-    },
+    Acquire(Acquire),
     /// `LOCK.RELEASE`
     Release {
         /// How far down.
@@ -77,22 +102,49 @@ pub enum Action {
         token: Option<u64>,
     },
     /// `LOCK.RENEW`
-    Renew {
-        /// `SHARED` or `LIMIT`: the limit to set.
-        limit: Option<Limit>,
-        /// `PX`
-        lease: Option<u64>,
-        /// `TOKEN`
-        token: Option<u64>,
-        /// `RAISE`
-        raise: Option<u64>,
-    },
+    Renew(Renew),
     /// `LOCK.FENCE key token`, alone or in a script.
     Fence(u64),
     /// `LOCK.HOLDERS`
     Look,
     /// `DEL`, `FLUSHALL` and whatever else takes a lock away from its owner.
     Remove,
+}
+
+impl Action {
+    /// A release of all holds.
+    pub const RELEASE: Self = Self::Release {
+        down: Down::All,
+        token: None,
+    };
+}
+
+/// What an acquire asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acquire {
+    /// `SHARED` or `LIMIT`; none where the call named neither, and allows nobody else.
+    pub limit: Option<Limit>,
+    /// `PX`; none where the call named no lease.
+    pub lease: Option<u64>,
+    /// `BLOCK` or `QUEUE` was given.
+    pub block: bool,
+    /// `HOLDS`
+    pub holds: Option<u32>,
+    /// `TOKEN`
+    pub token: Option<u64>,
+}
+
+/// What a renewal asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renew {
+    /// `SHARED` or `LIMIT`: the limit to set.
+    pub limit: Option<Limit>,
+    /// `PX`
+    pub lease: Option<u64>,
+    /// `TOKEN`
+    pub token: Option<u64>,
+    /// `RAISE`
+    pub raise: Option<u64>,
 }
 
 /// How much a release gives back.
@@ -110,18 +162,7 @@ pub enum Down {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// A grant, of ACQUIRE or RENEW.
-    Grant {
-        /// The fencing token.
-        token: u64,
-        /// Whose.
-        owner: String,
-        /// The hold count.
-        holds: u32,
-        /// The remembered lease.
-        lease: u64,
-        /// The limit in force, where the call named one.
-        limit: Option<Limit>,
-    },
+    Grant(Granted),
     /// The holders of the lock, lowest token first, as HOLDERS returned them.
     Holders(Vec<Holder>),
     /// nil; that nobody holds the lock, as HOLDERS told.
@@ -141,6 +182,21 @@ pub enum Outcome {
     /// No reply, because the server itself closed the connection of a waiting call (`CLIENT KILL`):
     /// it may have been granted, but whatever it took was given back by [`Call::ended`].
     GivenBack,
+}
+
+/// A grant, as a reply told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Granted {
+    /// The fencing token.
+    pub token: u64,
+    /// Whose.
+    pub owner: String,
+    /// The hold count.
+    pub holds: u32,
+    /// The remembered lease.
+    pub lease: u64,
+    /// The limit in force, where the call named one.
+    pub limit: Option<Limit>,
 }
 
 /// One holder, as HOLDERS told of it.

@@ -141,30 +141,17 @@ mod tests {
 
     #[test]
     fn while_a_step_is_made_both_times_are_possible() {
-        let clock = ServerClock::new(&[
-            ClockStep {
-                at: Span { from: 100, to: 110 },
-                ahead: 1000,
-            },
-            ClockStep {
-                at: Span { from: 200, to: 210 },
-                ahead: -50,
-            },
-        ]);
-        assert_eq!((clock.earliest(90, 99), clock.latest(90, 99)), (90, 99));
-        assert_eq!((clock.earliest(90, 105), clock.latest(90, 105)), (90, 1105));
-        assert_eq!(
-            (clock.earliest(120, 130), clock.latest(120, 130)),
-            (1120, 1130)
-        );
-        assert_eq!(
-            (clock.earliest(150, 220), clock.latest(150, 220)),
-            (150, 1210)
-        );
-        assert_eq!(
-            (clock.earliest(211, 220), clock.latest(211, 220)),
-            (161, 170)
-        );
+        let steps = [(100, 110, 1000), (200, 210, -50)].map(|(from, to, ahead)| ClockStep {
+            at: Span::new(from, to),
+            ahead,
+        });
+        let clock = ServerClock::new(&steps);
+        let both = |from, to| (clock.earliest(from, to), clock.latest(from, to));
+        assert_eq!(both(90, 99), (90, 99));
+        assert_eq!(both(90, 105), (90, 1105));
+        assert_eq!(both(120, 130), (1120, 1130));
+        assert_eq!(both(150, 220), (150, 1210));
+        assert_eq!(both(211, 220), (161, 170));
         assert_eq!(clock.first(50, 500), 100);
         assert_eq!(clock.first(50, 1150), 150);
         assert_eq!(clock.first(50, 5000), 5050);

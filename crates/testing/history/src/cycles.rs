@@ -122,7 +122,7 @@ fn holds<'a>(story: &Story<'a>) -> Vec<Hold<'a>> {
     }
     for call in &story.calls {
         let silent = matches!(call.outcome, Outcome::Lost | Outcome::GivenBack);
-        if silent && matches!(call.action, Action::Acquire { .. }) {
+        if silent && matches!(call.action, Action::Acquire(_)) {
             add(&call.owner, call.sent, call.ended);
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::story::{Story, granted};
-use crate::{Action, Call, Limit, Outcome};
+use crate::{Acquire, Action, Call, Granted, Limit, Outcome, Renew};
 
 /// A grant, under all of its tokens: a raise gives it another one.
 pub(crate) struct Grant<'a> {
@@ -62,10 +62,7 @@ impl<'a> Grants<'a> {
             .calls
             .iter()
             .copied()
-            .filter(|call| {
-                matches!(call.action, Action::Acquire { .. })
-                    && matches!(call.outcome, Outcome::Lost | Outcome::GivenBack)
-            })
+            .filter(|call| matches!(call.action, Action::Acquire(_)) && call.is_unanswered())
             .collect();
         Self {
             all,
@@ -102,20 +99,15 @@ impl<'a> Grants<'a> {
 
     /// Whether it is certain that the grant began with this call.
     pub(crate) fn began_with(&self, call: &Call) -> bool {
-        let (
-            Action::Acquire {
-                holds, token: None, ..
-            },
-            Outcome::Grant {
-                token, holds: 1, ..
-            },
-        ) = (&call.action, &call.outcome)
-        else {
+        let (Action::Acquire(asks), Some(told)) = (&call.action, call.granted()) else {
             return false;
         };
+        if asks.token.is_some() || told.holds != 1 {
+            return false;
+        }
         // Without HOLDS, a re-entry has two holds at least. With it, one is all there may be.
-        holds.is_none()
-            || (self.index(*token).is_some_and(|index| {
+        asks.holds.is_none()
+            || (self.index(told.token).is_some_and(|index| {
                 let others = |other: &&&Call| !std::ptr::eq(**other, call);
                 let mut others = self.all[index].shown.iter().filter(others);
                 others.all(|other| other.sent > call.ended)
@@ -135,8 +127,7 @@ impl Grant<'_> {
     /// The acquires that were answered with it.
     pub(crate) fn acquires(&self) -> impl Iterator<Item = &Call> {
         let calls = self.shown.iter().copied();
-        calls
-            .filter(|call| matches!(call.action, Action::Acquire { .. }) && granted(call).is_some())
+        calls.filter(|call| matches!(call.action, Action::Acquire(_)) && granted(call).is_some())
     }
 }
 
@@ -148,7 +139,9 @@ pub(crate) fn shown(call: &Call) -> impl Iterator<Item = u64> {
 /// The same, each with the most that the call tells or asks that the grant allows.
 fn shown_with_limit(call: &Call) -> impl Iterator<Item = (u64, Limit)> {
     let one = match (&call.action, &call.outcome) {
-        (_, Outcome::Grant { token, .. }) | (Action::Fence(token), Outcome::Done) => Some(*token),
+        (_, Outcome::Grant(Granted { token, .. })) | (Action::Fence(token), Outcome::Done) => {
+            Some(*token)
+        }
         (Action::Release { token, .. }, Outcome::Left(_)) => *token,
         _ => None,
     };
@@ -164,7 +157,9 @@ fn shown_with_limit(call: &Call) -> impl Iterator<Item = (u64, Limit)> {
 /// The tokens that a reply told of, and whose they are.
 pub(crate) fn told(call: &Call) -> impl Iterator<Item = (u64, &str)> {
     let (one, listed) = match &call.outcome {
-        Outcome::Grant { token, owner, .. } => (Some((*token, owner.as_str())), [].as_slice()),
+        Outcome::Grant(Granted { token, owner, .. }) => {
+            (Some((*token, owner.as_str())), [].as_slice())
+        }
         Outcome::Holders(holders) => (None, holders.as_slice()),
         _ => (None, [].as_slice()),
     };
@@ -176,7 +171,9 @@ pub(crate) fn told(call: &Call) -> impl Iterator<Item = (u64, &str)> {
 
 fn asked_limit(call: &Call) -> Limit {
     match call.action {
-        Action::Acquire { limit, .. } | Action::Renew { limit, .. } => limit.unwrap_or(Limit::ONE),
+        Action::Acquire(Acquire { limit, .. }) | Action::Renew(Renew { limit, .. }) => {
+            limit.unwrap_or(Limit::ONE)
+        }
         _ => Limit::ONE,
     }
 }
@@ -185,7 +182,7 @@ fn asked_limit(call: &Call) -> Limit {
 fn silent_limits<'a>(story: &Story<'a>) -> HashMap<&'a str, Limit> {
     let mut limits = HashMap::new();
     for call in &story.calls {
-        if matches!(call.outcome, Outcome::Lost | Outcome::GivenBack) {
+        if call.is_unanswered() {
             let limit = limits.entry(call.owner.as_str()).or_insert(Limit::ONE);
             *limit = asked_limit(call).max(*limit);
         }
@@ -203,12 +200,9 @@ fn raised(story: &Story<'_>) -> HashMap<u64, u64> {
     }
     let mut raises: Vec<(u64, u64)> = Vec::new();
     for call in &story.calls {
-        if let Action::Renew {
-            token: Some(from),
-            raise: Some(to),
-            ..
-        } = call.action
-            && matches!(call.outcome, Outcome::Grant { .. } | Outcome::Lost)
+        if let Action::Renew(asks) = call.action
+            && let (Some(from), Some(to)) = (asks.token, asks.raise)
+            && matches!(call.outcome, Outcome::Grant(_) | Outcome::Lost)
             && from < to
             && owners.get(&to).is_some_and(|owner| **owner == *call.owner)
         {

@@ -92,10 +92,7 @@ impl<'a> Witnesses<'_, 'a> {
             .into_iter()
             .chain(evicted.map(|span| span.from))
             .fold(self.lease_end(start), Moment::min);
-        Some(Span {
-            from,
-            to: last.fold(end, Moment::max),
-        })
+        Some(Span::new(from, last.fold(end, Moment::max)))
     }
 
     fn grant(&self) -> &Grant<'a> {
@@ -141,16 +138,10 @@ impl<'a> Witnesses<'_, 'a> {
     /// The answered calls that set the end of the lease, or moved it on.
     fn settings(&self, start: Moment) -> Vec<Setting> {
         let settings = self.shown.iter().filter_map(|call| {
-            let lease = match (&call.action, &call.outcome) {
-                (Action::Acquire { .. } | Action::Renew { .. }, Outcome::Grant { lease, .. }) => {
-                    *lease
-                }
-                _ => return None,
-            };
             Some(Setting {
                 sent: call.sent.max(start),
                 ended: call.ended.max(start),
-                lease,
+                lease: call.granted()?.lease,
             })
         });
         settings.collect()
@@ -165,15 +156,15 @@ impl<'a> Witnesses<'_, 'a> {
             if call.owner != owner || call.ended < start {
                 continue;
             }
-            if let Outcome::Grant { lease, .. } = call.outcome {
-                shortest = shortest.min(lease);
+            if let Some(told) = call.granted() {
+                shortest = shortest.min(told.lease);
             }
-            if let Action::Renew { lease, token, .. } = call.action
-                && self.grants.can_meet(token, self.index)
+            if let Action::Renew(asks) = call.action
+                && self.grants.can_meet(asks.token, self.index)
             {
-                let lease = match call.outcome {
-                    Outcome::Grant { lease, .. } => Some(lease),
-                    Outcome::Lost => lease,
+                let lease = match &call.outcome {
+                    Outcome::Grant(told) => Some(told.lease),
+                    Outcome::Lost => asks.lease,
                     _ => continue,
                 };
                 shortest = shortest.min(lease.unwrap_or(u64::MAX));

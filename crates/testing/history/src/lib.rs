@@ -25,7 +25,7 @@ mod rules;
 mod story;
 mod text;
 
-pub use call::{Action, Call, Down, Holder, InSession, Outcome, Refusal};
+pub use call::{Acquire, Action, Call, Down, Granted, Holder, InSession, Outcome, Refusal, Renew};
 pub use check::check;
 pub use limit::Limit;
 pub use record::{

@@ -19,9 +19,12 @@ pub(crate) fn is_present(polls: &[Poll], session: u64, span: Span) -> bool {
     };
     let mut spans: Vec<_> = answered
         .clone()
-        .map(|poll| Span {
-            from: poll.ended,
-            to: is_open_until(poll.connection).min(poll.sent.saturating_add(REPLY_AGE)),
+        .map(|poll| {
+            let is_young_until = poll.sent.saturating_add(REPLY_AGE);
+            Span::new(
+                poll.ended,
+                is_open_until(poll.connection).min(is_young_until),
+            )
         })
         .collect();
     spans.sort_by_key(|present| present.from);

@@ -15,6 +15,14 @@ pub struct Span {
     pub to: Moment,
 }
 
+impl Span {
+    /// Between these two moments.
+    #[must_use]
+    pub fn new(from: Moment, to: Moment) -> Self {
+        Self { from, to }
+    }
+}
+
 /// The recorded calls.
 #[derive(Clone, Debug, Default)]
 pub struct History {

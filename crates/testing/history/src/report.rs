@@ -109,23 +109,6 @@ impl Counts {
     }
 }
 
-impl std::ops::AddAssign<&Counts> for Counts {
-    fn add_assign(&mut self, more: &Counts) {
-        self.operations += more.operations;
-        self.grants += more.grants;
-        self.hand_offs += more.hand_offs;
-        self.re_entries += more.re_entries;
-        self.deadlocks += more.deadlocks;
-        self.promises += more.promises;
-        self.lost_grants += more.lost_grants;
-        for (register, writes) in &more.writes {
-            let sum = self.writes.entry(*register).or_default();
-            sum.taken += writes.taken;
-            sum.stale_refused += writes.stale_refused;
-        }
-    }
-}
-
 /// The findings of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -146,33 +129,5 @@ impl Report {
     #[must_use]
     pub fn passed(&self) -> bool {
         self.violations.is_empty() && self.undecided.is_empty()
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = self.counts.named().into_iter();
-        let mut lines: Vec<_> = counts
-            .map(|(name, count)| (name.to_owned(), count))
-            .collect();
-        for (register, writes) in &self.counts.writes {
-            lines.push((format!("{register:?} writes taken"), writes.taken));
-            lines.push((
-                format!("{register:?} stale writes refused"),
-                writes.stale_refused,
-            ));
-        }
-        lines.push(("violations".to_owned(), self.violations.len()));
-        lines.push(("undecided keys".to_owned(), self.undecided.len()));
-        for (what, count) in lines {
-            writeln!(f, "{what:>28} {count:>9}")?;
-        }
-        for key in &self.undecided {
-            writeln!(f, "undecided: {key}")?;
-        }
-        for violation in &self.violations {
-            writeln!(f, "{violation}")?;
-        }
-        Ok(())
     }
 }

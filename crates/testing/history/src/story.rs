@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::clock::ServerClock;
-use crate::{Call, History, Mode, Moment, Outcome, Poll, Renewed, Sighting, Span, Trust, Write};
+use crate::{Call, History, Mode, Moment, Poll, Renewed, Sighting, Span, Trust, Write};
 
 /// All that was recorded of one key, and what was done to the servers.
 pub(crate) struct Story<'a> {
@@ -80,17 +80,11 @@ impl<'a> Story<'a> {
         let mut from = 0;
         for loss in self.losses {
             if loss.from > from {
-                quiet.push(Span {
-                    from,
-                    to: loss.from,
-                });
+                quiet.push(Span::new(from, loss.from));
             }
             from = from.max(loss.to);
         }
-        quiet.push(Span {
-            from,
-            to: Moment::MAX,
-        });
+        quiet.push(Span::new(from, Moment::MAX));
         quiet
     }
 }
@@ -98,10 +92,7 @@ impl<'a> Story<'a> {
 impl Span {
     /// The moments of a call.
     pub(crate) fn of(call: &Call) -> Self {
-        Self {
-            from: call.sent,
-            to: call.ended,
-        }
+        Self::new(call.sent, call.ended)
     }
 
     /// Whether some moment between `from` and `to` is in it.
@@ -117,8 +108,5 @@ impl Span {
 
 /// The token of a grant that a call was answered with.
 pub(crate) fn granted(call: &Call) -> Option<u64> {
-    match call.outcome {
-        Outcome::Grant { token, .. } => Some(token),
-        _ => None,
-    }
+    call.granted().map(|granted| granted.token)
 }

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use crate::{Action, Call, Down, Limit, Moment, Outcome, Write};
+use crate::{Action, Call, Down, Limit, Moment, Outcome, Span, Write};
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{} {}", Seconds(self.sent), Seconds(self.ended))?;
-        write!(f, " client {}: {}", self.client, self.action)?;
+        let (span, client) = (Span::of(self), self.client);
+        write!(f, "[{span} client {client}: {}", self.action)?;
         if !self.owner.is_empty() {
             write!(f, " by {}", self.owner)?;
         }
@@ -18,21 +18,15 @@ impl fmt::Display for Call {
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Acquire {
-                limit,
-                lease,
-                block,
-                holds,
-                token,
-            } => {
+            Self::Acquire(asks) => {
                 write!(f, "ACQUIRE")?;
-                named_limit(f, *limit)?;
-                option(f, "PX", *lease)?;
-                if *block {
+                named_limit(f, asks.limit)?;
+                option(f, "PX", asks.lease)?;
+                if asks.block {
                     write!(f, " BLOCK")?;
                 }
-                option(f, "HOLDS", *holds)?;
-                option(f, "TOKEN", *token)
+                option(f, "HOLDS", asks.holds)?;
+                option(f, "TOKEN", asks.token)
             }
             Self::Release { down, token } => {
                 write!(f, "RELEASE")?;
@@ -43,17 +37,12 @@ impl fmt::Display for Action {
                 }
                 option(f, "TOKEN", *token)
             }
-            Self::Renew {
-                limit,
-                lease,
-                token,
-                raise,
-            } => {
+            Self::Renew(asks) => {
                 write!(f, "RENEW")?;
-                named_limit(f, *limit)?;
-                option(f, "PX", *lease)?;
-                option(f, "TOKEN", *token)?;
-                option(f, "RAISE", *raise)
+                named_limit(f, asks.limit)?;
+                option(f, "PX", asks.lease)?;
+                option(f, "TOKEN", asks.token)?;
+                option(f, "RAISE", asks.raise)
             }
             Self::Fence(token) => write!(f, "FENCE {token}"),
             Self::Look => write!(f, "HOLDERS"),
@@ -65,15 +54,10 @@ impl fmt::Display for Action {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Grant {
-                token,
-                owner,
-                holds,
-                lease,
-                limit,
-            } => {
+            Self::Grant(it) => {
+                let (token, owner, holds, lease) = (it.token, &it.owner, it.holds, it.lease);
                 write!(f, "{token} of {owner}, holds {holds}, lease {lease}")?;
-                option(f, "limit", *limit)
+                option(f, "limit", it.limit)
             }
             Self::Holders(holders) => {
                 for (place, holder) in holders.iter().enumerate() {
@@ -99,15 +83,15 @@ impl fmt::Display for Outcome {
 
 impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "[{} {} {:?} write with {} -> {:?}]",
-            Seconds(self.sent),
-            Seconds(self.ended),
-            self.register,
-            self.token,
-            self.written
-        )
+        let span = Span::new(self.sent, self.ended);
+        write!(f, "[{span} {:?} write", self.register)?;
+        write!(f, " with {} -> {:?}]", self.token, self.written)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", Seconds(self.from), Seconds(self.to))
     }
 }
 

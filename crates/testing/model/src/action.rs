@@ -8,8 +8,7 @@ use crate::state::{GONE, Phase, Server, State, Token, owner};
 pub(crate) enum Action {
     /// An ACQUIRE of round 1 arrives, sent just now or long ago. The attempt begins with its first.
     Acquire {
-        server: usize,
-        attempt: usize,
+        at: At,
         /// The server's clock, above its last token: so the token of a new grant. 0 where none is
         /// made.
         time: Token,
@@ -17,8 +16,7 @@ pub(crate) enum Action {
     },
     /// A RENEW … RAISE of round 2 arrives.
     Raise {
-        server: usize,
-        attempt: usize,
+        at: At,
         /// Does the acknowledgement arrive?
         heard: bool,
     },
@@ -29,9 +27,16 @@ pub(crate) enum Action {
     /// A lease ends, or the lock is released.
     LeaseEnds { server: usize },
     /// The RELEASE of an earlier attempt arrives, of the same owner as a later one.
-    LateRelease { server: usize, attempt: usize },
+    LateRelease { at: At },
     /// A server loses its memory.
     Crash { server: usize },
+}
+
+/// Where a message arrives, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct At {
+    pub(crate) server: usize,
+    pub(crate) attempt: usize,
 }
 
 /// The fate of a grant's reply.
@@ -58,8 +63,9 @@ pub(crate) fn possible(setting: &Setting, state: &State, latest: Token, actions:
     for attempt in 0..setting.all_attempts() {
         for server in 0..setting.servers {
             if !state.servers[server].away {
-                acquires(setting, state, latest, unheard, (server, attempt), actions);
-                raises(setting, state, unheard, (server, attempt), actions);
+                let at = At { server, attempt };
+                acquires(setting, state, (latest, unheard), at, actions);
+                raises(setting, state, unheard, at, actions);
             }
         }
         if may_return(setting, state, attempt) {
@@ -86,7 +92,8 @@ pub(crate) fn possible(setting: &Setting, state: &State, latest: Token, actions:
             for attempt in 0..setting.all_attempts() {
                 let over = matches!(state.attempts[attempt].phase, Phase::Past | Phase::Over);
                 if over && there.owner == owner::attempt(setting.owner_of(attempt)) {
-                    actions.push(Action::LateRelease { server, attempt });
+                    let at = At { server, attempt };
+                    actions.push(Action::LateRelease { at });
                 }
             }
         }
@@ -96,11 +103,11 @@ pub(crate) fn possible(setting: &Setting, state: &State, latest: Token, actions:
 fn acquires(
     setting: &Setting,
     state: &State,
-    latest: Token,
-    unheard: bool,
-    (server, attempt): (usize, usize),
+    (latest, unheard): (Token, bool),
+    at: At,
     actions: &mut Vec<Action>,
 ) {
+    let At { server, attempt } = at;
     let there = &state.servers[server];
     let phase = state.attempts[attempt].phase;
     let first = attempt % setting.attempts == 0;
@@ -111,41 +118,24 @@ fn acquires(
     if reliable && there.answered >> attempt & 1 == 1 {
         return;
     }
-    let mut arrives = |time, reply| {
-        actions.push(Action::Acquire {
-            server,
-            attempt,
-            time,
-            reply,
-        });
-    };
+    let mut arrives = |time, reply| actions.push(Action::Acquire { at, time, reply });
     if there.owner == owner::FREE {
         for time in there.last + 1..=latest {
             if unheard {
                 arrives(time, Reply::Lost);
             }
-            replies(setting, state, server, attempt, time, |reply| {
-                arrives(time, reply);
-            });
+            replies(setting, state, at, time, |reply| arrives(time, reply));
         }
     } else if there.owner == owner::attempt(setting.owner_of(attempt)) {
-        replies(setting, state, server, attempt, there.token, |reply| {
-            arrives(0, reply);
-        });
+        replies(setting, state, at, there.token, |reply| arrives(0, reply));
     } else if reliable {
         arrives(0, Reply::Lost);
     }
 }
 
 /// The possible fates of a reply with the grant `token`, other than being lost.
-fn replies(
-    setting: &Setting,
-    state: &State,
-    server: usize,
-    attempt: usize,
-    token: Token,
-    mut reply: impl FnMut(Reply),
-) {
+fn replies(setting: &Setting, state: &State, at: At, token: Token, mut reply: impl FnMut(Reply)) {
+    let At { server, attempt } = at;
     let this = &state.attempts[attempt];
     let known = state.servers[server].heard[attempt];
     match this.phase {
@@ -153,10 +143,8 @@ fn replies(
         Phase::NotBegun | Phase::Asking
             if known == 0 || (known != token && setting.unheard.is_none()) =>
         {
-            let mut grants: Vec<Token> = state.servers[..setting.servers]
-                .iter()
-                .map(|server| server.heard[attempt])
-                .collect();
+            let servers = state.servers[..setting.servers].iter();
+            let mut grants: Vec<Token> = servers.map(|server| server.heard[attempt]).collect();
             grants[server] = token;
             grants.retain(|&token| token != 0);
             grants.sort_unstable();
@@ -187,13 +175,8 @@ fn replies(
     }
 }
 
-fn raises(
-    setting: &Setting,
-    state: &State,
-    unheard: bool,
-    (server, attempt): (usize, usize),
-    actions: &mut Vec<Action>,
-) {
+fn raises(setting: &Setting, state: &State, unheard: bool, at: At, actions: &mut Vec<Action>) {
+    let At { server, attempt } = at;
     let there = &state.servers[server];
     let this = &state.attempts[attempt];
     let sent = matches!(
@@ -205,26 +188,18 @@ fn raises(
         return;
     }
     let fits = there.token == there.heard[attempt] || there.token == this.token;
-    let acknowledged = there.acknowledged >> attempt & 1 == 1;
+    let acknowledged = there.has_acknowledged(attempt);
     // A late acknowledgement is one more server that a holder counts on.
     let counts = this.phase == Phase::Raising
         || (this.phase == Phase::Held && setting.leases == Leases::AfterTrust);
     if fits && counts && !acknowledged {
-        actions.push(Action::Raise {
-            server,
-            attempt,
-            heard: true,
-        });
+        actions.push(Action::Raise { at, heard: true });
     }
     let changes = there.token != this.token
         || there.last < this.token
         || (setting.leases == Leases::AfterTrust && !there.renewed);
     if fits && changes && unheard {
-        actions.push(Action::Raise {
-            server,
-            attempt,
-            heard: false,
-        });
+        actions.push(Action::Raise { at, heard: false });
     }
 }
 
@@ -235,6 +210,11 @@ fn may_return(setting: &Setting, state: &State, attempt: usize) -> bool {
 }
 
 impl Server {
+    /// Has the attempt heard that its token was taken?
+    pub(crate) fn has_acknowledged(&self, attempt: usize) -> bool {
+        self.acknowledged >> attempt & 1 == 1
+    }
+
     /// Has the attempt heard of the grant that stands now?
     pub(crate) fn grant_is_known(&self, setting: &Setting, attempt: usize) -> bool {
         let heard = self.heard[attempt];

@@ -72,10 +72,8 @@ fn renamed(setting: &Setting, state: &State, order: &[usize; 3]) -> State {
     for (attempt, &name) in name.iter().enumerate().take(setting.all_attempts()) {
         named.attempts[name] = state.attempts[attempt];
     }
-    for (server, named) in state.servers[..setting.servers]
-        .iter()
-        .zip(&mut named.servers)
-    {
+    let servers = state.servers[..setting.servers].iter();
+    for (server, named) in servers.zip(&mut named.servers) {
         (named.acknowledged, named.answered) = (0, 0);
         for (attempt, &name) in name.iter().enumerate().take(setting.all_attempts()) {
             named.heard[name] = server.heard[attempt];

@@ -23,17 +23,12 @@ impl Counts {
             counter.fetch_add(1, Ordering::Relaxed);
         };
         match action {
-            Action::Acquire {
-                server,
-                attempt,
-                reply,
-                ..
-            } => {
-                let phase = state.attempts[attempt].phase;
+            Action::Acquire { at, reply, .. } => {
+                let phase = state.attempts[at.attempt].phase;
                 if reply == Reply::Lost {
                     add(&self.lost);
                 }
-                if state.servers[server].heard[attempt] != 0 {
+                if state.servers[at.server].heard[at.attempt] != 0 {
                     add(&self.doubled);
                 }
                 if phase == Phase::Raising {
@@ -43,18 +38,14 @@ impl Counts {
                     add(&self.late);
                 }
             }
-            Action::Raise {
-                server,
-                attempt,
-                heard,
-            } => {
+            Action::Raise { at, heard } => {
                 if !heard {
                     add(&self.lost);
                 }
-                if state.servers[server].acknowledged >> attempt & 1 == 1 {
+                if state.servers[at.server].has_acknowledged(at.attempt) {
                     add(&self.doubled);
                 }
-                if is_over(state.attempts[attempt].phase) {
+                if is_over(state.attempts[at.attempt].phase) {
                     add(&self.late);
                 }
             }

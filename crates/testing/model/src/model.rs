@@ -82,36 +82,29 @@ impl Model for Quorum {
             && !reliable
             && self.setting.weakening.is_none();
         let mut all = vec![
-            always(rule::HIGHER, |_, state| state.seen & seen::NOT_HIGHER == 0),
-            sometimes(example::LOCKED, |_, state| state.seen & seen::LOCKED != 0),
+            never::<{ seen::NOT_HIGHER }>(rule::HIGHER),
+            sometimes::<{ seen::LOCKED }>(example::LOCKED),
         ];
         if overtaking {
-            all.push(sometimes(example::LOWER_LATER, |_, state| {
-                state.seen & seen::LOWER_LATER != 0
-            }));
+            all.push(sometimes::<{ seen::LOWER_LATER }>(example::LOWER_LATER));
         }
         if trusted {
-            all.push(always(rule::NO_OVERLAP, |_, state| {
-                state.seen & seen::OVERLAP == 0
-            }));
+            all.push(never::<{ seen::OVERLAP }>(rule::NO_OVERLAP));
         }
         if register {
-            all.push(always(rule::OWN_TOKEN, |_, state| {
-                state.seen & seen::SAME_TOKEN == 0
-            }));
-            all.push(always(rule::REGISTER, |_, state| {
-                state.seen & seen::HOLDER_REFUSED == 0
-            }));
-            all.push(sometimes(example::STALE_REFUSED, |_, state| {
-                state.seen & seen::STALE_REFUSED != 0
-            }));
+            all.push(never::<{ seen::SAME_TOKEN }>(rule::OWN_TOKEN));
+            all.push(never::<{ seen::HOLDER_REFUSED }>(rule::REGISTER));
+            all.push(sometimes::<{ seen::STALE_REFUSED }>(example::STALE_REFUSED));
         }
         if reliable {
-            all.push(always(rule::PROGRESS, |model, state| {
-                let mut actions = Vec::new();
-                model.actions(state, &mut actions);
-                !actions.is_empty() || state.highest > 0
-            }));
+            all.push(Property::always(
+                rule::PROGRESS,
+                |model: &Self, state: &State| {
+                    let mut actions = Vec::new();
+                    model.actions(state, &mut actions);
+                    !actions.is_empty() || state.highest > 0
+                },
+            ));
         }
         all.retain(|property| {
             property.expectation == Expectation::Sometimes
@@ -122,10 +115,12 @@ impl Model for Quorum {
     }
 }
 
-fn always(name: &'static str, holds: fn(&Quorum, &State) -> bool) -> Property<Quorum> {
-    Property::always(name, holds)
+/// That this is not seen in any state.
+fn never<const SEEN: u8>(name: &'static str) -> Property<Quorum> {
+    Property::always(name, |_, state: &State| state.seen & SEEN == 0)
 }
 
-fn sometimes(name: &'static str, shown: fn(&Quorum, &State) -> bool) -> Property<Quorum> {
-    Property::sometimes(name, shown)
+/// That it is, in some.
+fn sometimes<const SEEN: u8>(name: &'static str) -> Property<Quorum> {
+    Property::sometimes(name, |_, state: &State| state.seen & SEEN != 0)
 }

@@ -49,7 +49,7 @@ fn free_without_loss(setting: &Setting, state: &mut State) {
             let heard = !matches!(server.heard[attempt], 0 | GONE);
             let needed = match state.attempts[attempt].phase {
                 Phase::NotBegun | Phase::Asking => true,
-                Phase::Raising => server.acknowledged >> attempt & 1 == 0 || server.renewed,
+                Phase::Raising => !server.has_acknowledged(attempt) || server.renewed,
                 // A late raise may be acknowledged, and make the holder hold for longer.
                 Phase::Held => {
                     server.renewed
@@ -108,7 +108,7 @@ fn cannot_come_back(setting: &Setting, state: &State, attempt: usize) -> bool {
             0 => server.token <= raise,
             heard => server.token == heard || server.token == raise,
         };
-        server.acknowledged >> attempt & 1 == 1 || may_grant || (holds && fits)
+        server.has_acknowledged(attempt) || may_grant || (holds && fits)
     };
     let servers = &state.servers[..setting.servers];
     servers.iter().filter(hopeful).count() < setting.quorum()
@@ -146,10 +146,11 @@ fn forget(setting: &Setting, state: &mut State, attempt: usize) {
         return;
     }
     this.before = 0;
-    let no_register = !setting.register && setting.leases == Leases::AnyMoment;
-    if (no_register && this.phase == Phase::Held)
-        || (!setting.register && this.phase == Phase::Past)
-    {
+    let is_of_no_use = match this.phase {
+        Phase::Held => setting.leases == Leases::AnyMoment,
+        phase => phase == Phase::Past,
+    };
+    if is_of_no_use && !setting.register {
         this.phase = Phase::Over;
     }
     if this.phase == Phase::Over && !may_arrive {
@@ -182,13 +183,9 @@ fn forget_owner(setting: &Setting, attempts: &[Attempt], server: &mut Server) {
 /// When nobody can return any more, only the register is left to watch.
 fn settle(setting: &Setting, state: &mut State) {
     let attempts = &mut state.attempts[..setting.all_attempts()];
-    let open = attempts.iter().any(|attempt| {
-        matches!(
-            attempt.phase,
-            Phase::NotBegun | Phase::Asking | Phase::Raising
-        )
-    });
-    if open || setting.network == Network::Reliable {
+    let mut phases = attempts.iter().map(|attempt| attempt.phase);
+    let is_open = |phase| matches!(phase, Phase::NotBegun | Phase::Asking | Phase::Raising);
+    if phases.any(is_open) || setting.network == Network::Reliable {
         return;
     }
     state.servers = [Server::default(); MOST_SERVERS];

@@ -122,11 +122,8 @@ fn lost_memory() -> Vec<Planned> {
             .of(three.memory(Memory::lost(Passed::Nothing))),
         breaks("memory lost, time behind raises only", rule::HIGHER)
             .of(three.memory(Memory::lost(Passed::Granted))),
-        breaks(
-            "memory lost, leases trusted, back at once",
-            rule::NO_OVERLAP,
-        )
-        .of(three.trusted().memory(LOST)),
+        breaks("memory lost, leases trusted, at once", rule::NO_OVERLAP)
+            .of(three.trusted().memory(LOST)),
         full("memory lost, leases trusted, away for a lease")
             .of(three.trusted().memory(WITH_AWAY))
             .only(&[rule::NO_OVERLAP]),

@@ -31,10 +31,8 @@ pub(crate) fn heading() {
 
 pub(crate) fn row(planned: &Planned, outcome: &Outcome, verdict: &Result<String, String>) {
     let setting = &planned.setting;
-    let size = format!(
-        "{}x{}x{}",
-        setting.servers, setting.clients, setting.attempts
-    );
+    let size = [setting.servers, setting.clients, setting.attempts];
+    let size = size.map(|number| number.to_string()).join("x");
     let searched = match (planned.expected, outcome.completed) {
         (Expected::Breaks(_), _) => "to there",
         (_, true) => "completed",

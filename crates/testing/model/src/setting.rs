@@ -176,6 +176,11 @@ impl Setting {
         self.weakening == Some(weakening)
     }
 
+    /// The time has passed these tokens when a server returns with nothing else.
+    pub(crate) fn passes(&self, tokens: Passed) -> bool {
+        matches!(self.memory, Memory::Lost { passed, .. } if passed == tokens)
+    }
+
     /// The number by which servers know the owner of an attempt.
     pub(crate) fn owner_of(&self, attempt: usize) -> usize {
         if self.is(Weakening::OwnersReused) {

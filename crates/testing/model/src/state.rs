@@ -130,11 +130,8 @@ impl Hash for State {
             ]);
             bytes[8..].copy_from_slice(&server.heard);
         }
-        for (attempt, bytes) in self
-            .attempts
-            .iter()
-            .zip(bytes[ATTEMPTS..REST].chunks_exact_mut(3))
-        {
+        let places = bytes[ATTEMPTS..REST].chunks_exact_mut(3);
+        for (attempt, bytes) in self.attempts.iter().zip(places) {
             bytes.copy_from_slice(&[attempt.phase as u8, attempt.token, attempt.before]);
         }
         bytes[REST..].copy_from_slice(&[self.highest, self.register, self.unheard, self.seen]);
@@ -145,7 +142,7 @@ impl Hash for State {
 impl State {
     /// How many servers the attempt counts on.
     pub(crate) fn acknowledgements(&self, attempt: usize) -> usize {
-        let counts = |server: &&Server| server.acknowledged >> attempt & 1 == 1;
+        let counts = |server: &&Server| server.has_acknowledged(attempt);
         self.servers.iter().filter(counts).count()
     }
 

@@ -1,6 +1,6 @@
 //! The effect of an action.
 
-use crate::action::{Action, Reply};
+use crate::action::{Action, At, Reply};
 use crate::normal::normal;
 use crate::server::{acquired, freed, raised};
 use crate::setting::{Leases, Memory, Passed, Setting, Weakening};
@@ -11,35 +11,20 @@ pub(crate) fn step(setting: &Setting, state: &State, action: Action) -> State {
     let mut next = state.clone();
     next.seen = 0;
     match action {
-        Action::Acquire {
-            server,
-            attempt,
-            time,
-            reply,
-        } => acquire(setting, &mut next, server, attempt, time, reply),
-        Action::Raise {
-            server,
-            attempt,
-            heard,
-        } => raise(setting, &mut next, server, attempt, heard),
+        Action::Acquire { at, time, reply } => acquire(setting, &mut next, at, time, reply),
+        Action::Raise { at, heard } => raise(setting, &mut next, at, heard),
         Action::Return { attempt } => come_back(setting, &mut next, attempt),
         Action::Write { attempt } => write(&mut next, attempt),
         Action::LeaseEnds { server } => lease_ends(setting, &mut next, server),
-        Action::LateRelease { server, .. } => freed(&mut next.servers[server]),
+        Action::LateRelease { at } => freed(&mut next.servers[at.server]),
         Action::Crash { server } => crash(setting, &mut next, server),
     }
     normal(setting, &mut next);
     next
 }
 
-fn acquire(
-    setting: &Setting,
-    state: &mut State,
-    server: usize,
-    attempt: usize,
-    time: Token,
-    reply: Reply,
-) {
+fn acquire(setting: &Setting, state: &mut State, at: At, time: Token, reply: Reply) {
+    let At { server, attempt } = at;
     if state.attempts[attempt].phase == Phase::NotBegun {
         begin(setting, state, attempt);
     }
@@ -48,12 +33,7 @@ fn acquire(
     let granted = acquired(there, owner::attempt(setting.owner_of(attempt)), time);
     there.answered |= 1 << attempt;
     let Some(token) = granted else { return };
-    if was_free
-        && let Memory::Lost {
-            passed: Passed::Granted,
-            ..
-        } = setting.memory
-    {
+    if was_free && setting.passes(Passed::Granted) {
         there.passed = there.passed.max(token);
     }
     if reply == Reply::Lost {
@@ -92,7 +72,8 @@ fn begin(setting: &Setting, state: &mut State, attempt: usize) {
     state.attempts[attempt].before = state.highest;
 }
 
-fn raise(setting: &Setting, state: &mut State, server: usize, attempt: usize, heard: bool) {
+fn raise(setting: &Setting, state: &mut State, at: At, heard: bool) {
+    let At { server, attempt } = at;
     let there = &mut state.servers[server];
     let this = &state.attempts[attempt];
     let last = there.last;
@@ -111,11 +92,7 @@ fn raise(setting: &Setting, state: &mut State, server: usize, attempt: usize, he
         count_unheard(setting, state);
     } else if acknowledges {
         there.acknowledged |= 1 << attempt;
-        if let Memory::Lost {
-            passed: Passed::Raised,
-            ..
-        } = setting.memory
-        {
+        if setting.passes(Passed::Raised) {
             there.passed = there.passed.max(this.token);
         }
     }
@@ -167,11 +144,10 @@ fn write(state: &mut State, attempt: usize) {
         return;
     }
     state.register = this.token;
-    let refused = state
-        .attempts
-        .iter()
-        .any(|other| matches!(other.phase, Phase::Held | Phase::Past) && other.token < this.token);
-    if refused {
+    let mut others = state.attempts.iter();
+    if others
+        .any(|other| matches!(other.phase, Phase::Held | Phase::Past) && other.token < this.token)
+    {
         state.seen |= seen::STALE_REFUSED;
     }
 }

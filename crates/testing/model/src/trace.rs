@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::action::{Action, Reply, possible};
+use crate::action::{Action, At, Reply, possible};
 use crate::canonical::canonical;
 use crate::setting::Setting;
 use crate::state::{MOST_SERVERS, Server, State, Token, owner};
@@ -42,59 +42,47 @@ fn walk(setting: &Setting, from: &State, path: &[State], steps: &mut Vec<String>
 
 fn tell(setting: &Setting, from: &State, action: Action) -> String {
     match action {
-        Action::Acquire {
-            server,
-            attempt,
-            time,
-            reply,
-        } => {
-            let who = name(setting, attempt);
-            let token = if time == 0 {
-                from.servers[server].token
-            } else {
-                time
+        Action::Acquire { at, time, reply } => {
+            let who = name(setting, at.attempt);
+            let (does, token) = match time {
+                0 => ("tells again", from.servers[at.server].token),
+                _ => ("grants", time),
             };
-            let does = if time == 0 { "tells again" } else { "grants" };
             let then = match reply {
                 Reply::Lost => ", the reply is lost".to_owned(),
                 Reply::Heard => String::new(),
                 Reply::Enough(raise) => format!(", which continues with T = {raise}"),
             };
-            format!("server {} {does} {token} to {who}{then}", server + 1)
+            format!("server {} {does} {token} to {who}{then}", at.server + 1)
         }
-        Action::Raise {
-            server,
-            attempt,
-            heard,
-        } => {
-            let who = name(setting, attempt);
-            let to = from.attempts[attempt].token;
-            let server_has = from.servers[server].token;
+        Action::Raise { at, heard } => {
+            let who = name(setting, at.attempt);
+            let to = from.attempts[at.attempt].token;
+            let server_has = from.servers[at.server].token;
             let then = if heard { "" } else { ", the reply is lost" };
-            let number = server + 1;
+            let number = at.server + 1;
             if server_has > to {
                 format!("server {number} keeps {who} at {server_has}, which counts{then}")
             } else {
                 format!("server {number} raises {who} from {server_has} to {to}{then}")
             }
         }
-        Action::Return { attempt } => format!(
-            "{} returns with the lock, token {}",
-            name(setting, attempt),
-            from.attempts[attempt].token
-        ),
-        Action::Write { attempt } => format!(
-            "{} writes with token {}, the register has {}",
-            name(setting, attempt),
-            from.attempts[attempt].token,
-            from.register
-        ),
+        Action::Return { attempt } => {
+            let (who, token) = (name(setting, attempt), from.attempts[attempt].token);
+            format!("{who} returns with the lock, token {token}")
+        }
+        Action::Write { attempt } => {
+            let (who, token) = (name(setting, attempt), from.attempts[attempt].token);
+            format!(
+                "{who} writes with token {token}, the register has {}",
+                from.register
+            )
+        }
         Action::LeaseEnds { server } => format!("the lease on server {} ends", server + 1),
-        Action::LateRelease { server, attempt } => format!(
-            "the RELEASE of {} arrives late on server {}",
-            name(setting, attempt),
-            server + 1
-        ),
+        Action::LateRelease { at } => {
+            let (who, number) = (name(setting, at.attempt), at.server + 1);
+            format!("the RELEASE of {who} arrives late on server {number}")
+        }
         Action::Crash { server } => format!("server {} loses its memory", server + 1),
     }
 }
@@ -105,9 +93,10 @@ fn implied(setting: &Setting, from: &State, next: &State, action: Action) -> Str
     for server in 0..setting.servers {
         let (before, after) = (&from.servers[server], &next.servers[server]);
         let told = match action {
-            Action::LeaseEnds { server: it } | Action::LateRelease { server: it, .. } => {
-                it == server && after.last == before.last
-            }
+            Action::LeaseEnds { server: it }
+            | Action::LateRelease {
+                at: At { server: it, .. },
+            } => it == server && after.last == before.last,
             Action::Crash { server: it } => it == server,
             _ => false,
         };

@@ -72,10 +72,8 @@ impl Cluster {
         let nodes = (0..primaries * (1 + replicas)).map(start).collect();
         let cluster = Self { nodes };
         cluster.meet(primaries);
-        cluster.wait_until(
-            |view| view.len() == cluster.nodes.len(),
-            "all nodes to meet",
-        );
+        let met = |view: &[NodeLine]| view.len() == cluster.nodes.len();
+        cluster.wait_until(met, "all nodes to meet");
         let followers = primaries..cluster.nodes.len();
         for node in followers {
             let primary = cluster.id((node - primaries) / replicas);
@@ -93,10 +91,8 @@ impl Cluster {
             if node < primaries {
                 let start = |node: usize| usize::from(SLOTS) * node / primaries;
                 let (first, last) = (start(node), start(node + 1) - 1);
-                self.order(
-                    node,
-                    &["ADDSLOTSRANGE", &first.to_string(), &last.to_string()],
-                );
+                let range = [first, last].map(|slot| slot.to_string());
+                self.order(node, &["ADDSLOTSRANGE", &range[0], &range[1]]);
             }
             self.order(node, &["SET-CONFIG-EPOCH", &(node + 1).to_string()]);
             for other in &self.nodes[..node] {

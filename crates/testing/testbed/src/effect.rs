@@ -43,13 +43,8 @@ pub fn packed(words: &[impl AsRef<str>]) -> Vec<Vec<u8>> {
     let effect = match words[..] {
         ["LOCK._APPLY", _, owner, token, holds, lease, deadline, ..] => (|| {
             let (token, holds) = (number(token)?, number(holds)?);
-            Some(effect(
-                owner,
-                token,
-                holds,
-                number(lease)?,
-                number(deadline)?,
-            ))
+            let (lease, deadline) = (number(lease)?, number(deadline)?);
+            Some(effect(owner, token, holds, lease, deadline))
         })(),
         _ => None,
     };

@@ -11,14 +11,8 @@ impl Subscriber {
     #[track_caller]
     pub fn to(server: &Server, classes: &str) -> Self {
         let mut subscriber = server.connection();
-        cmd!(
-            subscriber,
-            "CONFIG",
-            "SET",
-            "notify-keyspace-events",
-            classes
-        )
-        .okay();
+        let line = format!("CONFIG SET notify-keyspace-events {classes}");
+        run(&mut subscriber, &line).okay();
         post!(subscriber, "PSUBSCRIBE", "__keyevent@*", "end");
         subscriber.receive().value();
         subscriber.receive().value();

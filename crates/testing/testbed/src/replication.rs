@@ -24,19 +24,15 @@ impl Server {
     /// Waits until this replica has its link to its primary.
     #[track_caller]
     pub fn wait_for_link(&self) {
-        eventually(
-            || self.info_field("replication", "master_link_status") == "up",
-            "the replica's link to be up",
-        );
+        let link = || self.info_field("replication", "master_link_status");
+        eventually(|| link() == "up", "the replica's link to be up");
     }
 
     /// Waits until this server is a `master` or a `slave`.
     #[track_caller]
     pub fn wait_for_role(&self, role: &str) {
-        eventually(
-            || self.info_field("replication", "role") == role,
-            "the change of roles",
-        );
+        let has_role = || self.info_field("replication", "role") == role;
+        eventually(has_role, "the change of roles");
     }
 
     /// Waits until the replica has taken everything that this primary has written so far.
@@ -45,9 +41,7 @@ impl Server {
         replica.wait_for_link();
         let offset = |server: &Server, field: &str| server.number("replication", field);
         let written = offset(self, "master_repl_offset");
-        eventually(
-            || offset(replica, "slave_repl_offset") >= written,
-            "the replica to reach its primary's offset",
-        );
+        let reached = || offset(replica, "slave_repl_offset") >= written;
+        eventually(reached, "the replica to reach its primary's offset");
     }
 }

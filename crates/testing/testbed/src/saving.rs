@@ -25,10 +25,8 @@ impl Server {
     #[track_caller]
     pub fn wait_for_rewrite(&self) {
         let status = |field| self.info_field("persistence", field);
-        eventually(
-            || status("aof_rewrite_in_progress") == "0" && status("aof_rewrite_scheduled") == "0",
-            "the rewrite to end",
-        );
+        let fields = ["aof_rewrite_in_progress", "aof_rewrite_scheduled"];
+        eventually(|| fields.map(&status) == ["0", "0"], "the rewrite to end");
         assert_eq!(status("aof_last_bgrewrite_status"), "ok");
     }
 
@@ -40,12 +38,7 @@ impl Server {
     fn save_in_background(&self, outcome: &str) {
         cmd!(self.connection(), "BGSAVE").value();
         let status = |field| self.info_field("persistence", field);
-        eventually(
-            || {
-                status("rdb_bgsave_in_progress") == "0"
-                    && status("rdb_last_bgsave_status") == outcome
-            },
-            "the save to end",
-        );
+        let fields = ["rdb_bgsave_in_progress", "rdb_last_bgsave_status"];
+        eventually(|| fields.map(&status) == ["0", outcome], "the save to end");
     }
 }

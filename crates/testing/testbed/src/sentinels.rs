@@ -60,21 +60,14 @@ impl Setup {
         let quorum = self.sentinels / 2 + 1;
         let down_after = self.down_after.as_millis();
         // Long enough for a replica to follow its new primary, short for a second attempt.
-        let failover_timeout = down_after + 5000;
+        let failover_timeout = format!("failover-timeout {NAME} {}", down_after + 5000);
+        let down_after = format!("down-after-milliseconds {NAME} {down_after}");
+        let monitor = format!("monitor {NAME} 127.0.0.1 {primary} {quorum}");
         change(Server::builder())
             .sentinel()
-            .config(
-                "sentinel",
-                &format!("monitor {NAME} 127.0.0.1 {primary} {quorum}"),
-            )
-            .config(
-                "sentinel",
-                &format!("down-after-milliseconds {NAME} {down_after}"),
-            )
-            .config(
-                "sentinel",
-                &format!("failover-timeout {NAME} {failover_timeout}"),
-            )
+            .config("sentinel", &monitor)
+            .config("sentinel", &down_after)
+            .config("sentinel", &failover_timeout)
             .start()
     }
 }
@@ -183,11 +176,8 @@ impl Sentinels {
     #[track_caller]
     pub fn wait_until_whole(&self) {
         for sentinel in self.sentinels.iter().filter(|sentinel| sentinel.is_up()) {
-            within(
-                PATIENCE,
-                || self.is_content(sentinel),
-                "a Sentinel to know all",
-            );
+            let is_content = || self.is_content(sentinel);
+            within(PATIENCE, is_content, "a Sentinel to know all");
         }
         for server in self.servers.iter().filter(|server| server.is_up()) {
             let linked = || tells(server, "role:master") || tells(server, "master_link_status:up");

@@ -2,6 +2,8 @@
 
 use super::aof;
 use super::probe::{eventually, patience, poll, slowness, watch_over_the_run};
+use super::talk::Expect;
+use crate::cmd;
 use redis::{Connection, ConnectionLike, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 use std::collections::HashMap;
 use std::fs;
@@ -79,6 +81,22 @@ impl Server {
         if let Err(log) = self.try_restart() {
             panic!("the server did not start again:\n{log}");
         }
+    }
+
+    /// Its memory without what it keeps for replicas and files, which grows to a size of its own.
+    #[track_caller]
+    pub fn used_memory(&self) -> i64 {
+        cmd!(self.connection(), "MEMORY", "PURGE").okay();
+        let memory = self.info("memory");
+        let bytes = |name: &str| memory[name].parse::<i64>().expect("a number");
+        bytes("used_memory") - bytes("mem_total_replication_buffers") - bytes("mem_aof_buffer")
+    }
+
+    /// Restarts it with one more setting.
+    #[track_caller]
+    pub fn restart_with(&mut self, name: &str, value: &str) {
+        self.reconfigure(|settings| settings.config(name, value));
+        self.restart();
     }
 
     /// As [`Self::restart`]; the log of this attempt when the server refuses to start.
@@ -228,11 +246,8 @@ impl Server {
     /// A connection (RESP2) of this ACL user.
     #[track_caller]
     pub fn connection_as(&self, user: &str, password: &str) -> Connection {
-        self.connect(
-            RedisConnectionInfo::default()
-                .set_username(user)
-                .set_password(password),
-        )
+        let info = RedisConnectionInfo::default().set_username(user);
+        self.connect(info.set_password(password))
     }
 
     #[track_caller]
@@ -313,10 +328,8 @@ impl Server {
     pub fn while_stopped<T>(&self, body: impl FnOnce() -> T) -> T {
         self.signal("STOP");
         let state = || fs::read_to_string(format!("/proc/{}/stat", self.pid()));
-        eventually(
-            || state().is_ok_and(|state| state.contains(") T ")),
-            "the server to be stopped",
-        );
+        let stopped = || state().is_ok_and(|state| state.contains(") T "));
+        eventually(stopped, "the server to be stopped");
         let result = body();
         self.signal("CONT");
         result

@@ -143,6 +143,12 @@ impl Session {
         words.replace("ID", &self.id.to_string())
     }
 
+    /// Runs such a command on another connection.
+    #[track_caller]
+    pub fn on(&self, connection: &mut Connection, words: &str) -> Reply {
+        run(connection, &self.line(words))
+    }
+
     /// Polls, and does not wait.
     #[track_caller]
     pub fn poll(&mut self) -> Polled {
@@ -299,11 +305,9 @@ pub fn sessions_of(c: &mut Connection, key: &str) -> Vec<i64> {
 pub fn await_renewals(server: &Server, more: i64) {
     let before = server.count("session_renewals");
     let lost = server.count("session_losses");
-    eventually(
-        || {
-            assert_eq!(server.count("session_losses"), lost, "no grant is lost");
-            server.count("session_renewals") >= before + more
-        },
-        "renewals",
-    );
+    let renewed = || {
+        assert_eq!(server.count("session_losses"), lost, "no grant is lost");
+        server.count("session_renewals") >= before + more
+    };
+    eventually(renewed, "renewals");
 }

@@ -31,6 +31,17 @@ macro_rules! post {
     };
 }
 
+/// Ends the test here, and says so, where the server or this machine lacks what it needs.
+#[macro_export]
+macro_rules! needs {
+    ($condition:expr) => {
+        if !($condition) {
+            println!("left out: it needs {}", stringify!($condition));
+            return;
+        }
+    };
+}
+
 /// A command that is written as one line, with blanks between its words. The effect in
 /// `LOCK._APPLY key owner token holds lease-ms deadline-ms` is packed.
 pub fn line(words: &str) -> Cmd {
@@ -184,11 +195,8 @@ pub trait Expect: Sized {
         match self.reply() {
             Ok(value) => panic!("{code} expected, not {value:?}"),
             Err(refusal) => {
-                assert_eq!(
-                    refusal.code(),
-                    code,
-                    "the error's first word in {refusal:?}"
-                );
+                let told = refusal.code();
+                assert_eq!(told, code, "the error's first word in {refusal:?}");
                 refusal.0
             }
         }

@@ -38,14 +38,14 @@ const CALL_EACH: &str = "
     end
     return replies";
 
-/// A seed: the one in this environment variable, or a new one; printed, so that a failed test can
-/// be run again.
-pub fn seed(variable: &str) -> u64 {
-    let seed = match env::var(variable) {
+/// The seed of the environment variable `SEED`, or a new one. It is printed, so that the choices of a failed test can
+/// be repeated.
+pub fn seed() -> u64 {
+    let seed = match env::var("SEED") {
         Ok(seed) => seed.parse().expect("a seed is a number"),
         Err(_) => SysRng.try_next_u64().expect("the system's random bytes"),
     };
-    println!("{variable}={seed}");
+    println!("SEED={seed}");
     seed
 }
 
@@ -61,12 +61,12 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Traffic for this server, by the seed `TRAFFIC_SEED` or a new one.
+    /// Traffic for this server, its choices repeated by `SEED`.
     #[track_caller]
     pub fn on(server: &Server) -> Self {
         Self {
             connection: server.connection(),
-            random: StdRng::seed_from_u64(seed("TRAFFIC_SEED")),
+            random: StdRng::seed_from_u64(seed()),
             tokens: HashMap::new(),
             dump: None,
             highest: 0,
@@ -320,7 +320,8 @@ impl Traffic {
     }
 }
 
-fn words(command: &Cmd) -> impl Iterator<Item = &[u8]> {
+/// The words of a command.
+pub fn words(command: &Cmd) -> impl Iterator<Item = &[u8]> {
     command.args_iter().map(|word| match word {
         Arg::Simple(bytes) => bytes,
         _ => panic!("only plain words"),

@@ -137,9 +137,8 @@ impl Ledger {
     pub(crate) fn said_to_be_held(&self, number: Number) {
         let mut told = self.told();
         let wrong = match told.grants.get(&number) {
-            Some((grant, State::Lost(_))) => Some(format!(
-                "{} was reported as lost, and a check says that it is held",
-                grant.key
+            Some((Grant { key, .. }, State::Lost(_))) => Some(format!(
+                "{key} was reported as lost, and is said to be held"
             )),
             _ => None,
         };
@@ -199,9 +198,7 @@ impl Ledger {
         match agreed {
             Some(Ok(())) => Ok(()),
             Some(Err(text)) => Err(Failure::Wrong(text)),
-            None => Err(Failure::Wrong(
-                last.unwrap_or_else(|| "the server does not answer".to_owned()),
-            )),
+            None => Err(last.unwrap_or_else(|| "the server does not answer".to_owned()))?,
         }
     }
 
@@ -243,29 +240,20 @@ impl Told {
             let pending = count(&before.pending).max(count(&after));
             let is_strange = |it: &&String| !may_hold.contains(it.as_str()) && !was_held(it);
             let strangers: Vec<_> = seen.holders.iter().filter(is_strange).collect();
-            if strangers.len() > pending {
-                let text = format!(
-                    "{key} is held by {}, who was told that it is not",
-                    strangers[0]
-                );
-                return Some((false, text));
-            }
-            if seen.waiters.len() > pending {
-                let text = format!(
-                    "{key} is waited for by {}, who was told that it is not",
-                    seen.waiters[0]
-                );
-                return Some((false, text));
+            let waiters: Vec<_> = seen.waiters.iter().collect();
+            for (all, how) in [(strangers, "held"), (waiters, "waited for")] {
+                if all.len() > pending {
+                    let text = format!("{key} is {how} by {}, who was told it is not", all[0]);
+                    return Some((false, text));
+                }
             }
             let mut missing = owners
                 .into_iter()
                 .flatten()
                 .filter(|owner| may_hold.contains(owner.as_str()) && !seen.holders.contains(owner));
             if let Some(owner) = missing.next() {
-                untold = Some((
-                    true,
-                    format!("{key} is not held by {owner}, who was not told"),
-                ));
+                let text = format!("{key} is not held by {owner}, who was not told");
+                untold = Some((true, text));
             }
         }
         untold

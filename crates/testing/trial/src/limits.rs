@@ -1,5 +1,6 @@
 //! How long each call may take, and how late this machine itself is.
 
+use crate::failure::{Verdict, ensure};
 use std::sync::{Mutex, Once};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -60,4 +61,11 @@ pub(crate) fn wait_for<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -
         }
         thread::sleep(ms(5));
     }
+}
+
+/// The same for what must hold by then.
+pub(crate) fn until(limit: Duration, holds: impl Fn() -> bool, otherwise: &str) -> Verdict {
+    let held = wait_for(limit, || holds().then_some(()));
+    ensure!(held.is_some(), "{otherwise}");
+    Ok(())
 }

@@ -1,14 +1,15 @@
 //! The servers of a scenario: what workers are told to connect to, and what is seen there.
 
 use crate::failure::{Verdict, ensure};
-use crate::limits::{ms, wait_for};
+use crate::limits::{ms, until, wait_for};
+use crate::worker::{Acquire, Call};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use testbed::sentinels::NAME;
-use testbed::{Builder, Cluster, Expect, Proxy, Sentinels, Server, cluster, cmd};
+use testbed::{Builder, Cluster, Expect, Proxy, Sentinels, Server, cluster, cmd, run};
 
 /// Owners of calls that the scenario makes itself begin so, and are nobody's concern.
 pub(crate) const DRIVER: &str = "driver";
@@ -50,13 +51,10 @@ impl Site {
     }
 
     pub(crate) fn cluster(cluster: Cluster) -> Self {
-        let nodes: Vec<_> = (0..cluster.nodes().len())
-            .map(|node| cluster.address(node))
-            .collect();
-        Self::new(
-            Servers::Cluster(Mutex::new(cluster)),
-            json!({ "cluster": nodes }),
-        )
+        let nodes = 0..cluster.nodes().len();
+        let nodes: Vec<_> = nodes.map(|node| cluster.address(node)).collect();
+        let address = json!({ "cluster": nodes });
+        Self::new(Servers::Cluster(Mutex::new(cluster)), address)
     }
 
     pub(crate) fn sentinels(all: Sentinels) -> Self {
@@ -90,15 +88,17 @@ impl Site {
 
     /// A lock that no worker holds, until it is given back.
     pub(crate) fn take(&self, key: &str) {
-        cmd!(
-            self.server().connection(),
-            "LOCK.ACQUIRE",
-            key,
-            DRIVER,
-            "PX",
-            60_000
-        )
-        .grant();
+        let line = format!("LOCK.ACQUIRE {key} {DRIVER} PX 60000");
+        run(&mut self.server().connection(), &line).grant();
+    }
+
+    /// A call that waits in line for such a lock.
+    pub(crate) fn in_vain(&self, acquire: &Acquire<'_>) -> Verdict<Call> {
+        let key = acquire.key();
+        self.take(key);
+        let call = acquire.ask();
+        self.until_waiting(key, 1)?;
+        Ok(call)
     }
 
     /// Its first waiter gets it.
@@ -139,6 +139,12 @@ impl Site {
         polled.map_or(0, |(_, client)| *client)
     }
 
+    /// Ends the connection that does.
+    pub(crate) fn close_poller_of(&self, key: &str) {
+        let polling = self.poller_of(key);
+        cmd!(self.server().connection(), "CLIENT", "KILL", "ID", polling).int();
+    }
+
     /// The session in which this lock is held; 0: none.
     pub(crate) fn session_of(&self, key: &str) -> i64 {
         self.holder_of(key)["session"].clone().int()
@@ -154,24 +160,24 @@ impl Site {
         let sessions = cmd!(self.server().connection(), "LOCK.SESSION", "LIST").items();
         let sessions = sessions.into_iter().map(|session| {
             let session = session.fields();
-            (
-                session["id"].clone().int(),
-                session["client-id"].clone().int(),
-            )
+            ["id", "client-id"].map(|name| session[name].clone().int())
         });
-        sessions.collect()
+        sessions.map(|[id, client]| (id, client)).collect()
     }
 
     /// Waits until so many calls of workers wait in line.
     pub(crate) fn until_waiting(&self, key: &str, count: usize) -> Verdict {
         let keys = [key.to_owned()];
-        let waits = || (self.look(&keys)?[0].waiters.len() == count).then_some(());
-        let waits = wait_for(ms(5000), waits);
-        ensure!(
-            waits.is_some(),
-            "{key} is not waited for by {count} within 5 s"
-        );
-        Ok(())
+        let wait = || (self.look(&keys)).is_some_and(|seen| seen[0].waiters.len() == count);
+        let otherwise = format!("{key} is not waited for by {count} within 5 s");
+        until(ms(5000), wait, &otherwise)
+    }
+
+    /// Waits until a worker holds it.
+    pub(crate) fn until_held(&self, key: &str, limit: Duration) -> Verdict {
+        let keys = [key.to_owned()];
+        let held = || (self.look(&keys)).is_some_and(|seen| !seen[0].holders.is_empty());
+        until(limit, held, &format!("{key} is not held"))
     }
 
     /// No worker holds or waits for any of these locks.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
+use testbed::Proxy;
 
 /// The lease of a lock for which nothing else is said.
 pub(crate) const LEASE: Duration = ms(2000);
@@ -77,6 +78,13 @@ impl Stage {
         Ok((site, worker))
     }
 
+    /// The same with a proxy between them.
+    pub(crate) fn behind_proxy(&self, site: Site) -> Verdict<(Site, Proxy, Worker)> {
+        let (proxy, outside) = site.behind_proxy();
+        let worker = self.worker(&outside)?;
+        Ok((site, proxy, worker))
+    }
+
     /// Nothing is held or waited for by one that has been told it is not, from now on; and all losses are told.
     pub(crate) fn agree(&self, site: &Site) -> Verdict {
         self.agree_within(site, Duration::ZERO)
@@ -84,13 +92,8 @@ impl Stage {
 
     /// The same where the server could not be reached: what is left over may last so long.
     pub(crate) fn agree_within(&self, site: &Site, leftover: Duration) -> Verdict {
-        self.ledger.agrees(
-            site,
-            Slack {
-                leftover,
-                untold: TOLD,
-            },
-        )
+        let untold = TOLD;
+        self.ledger.agrees(site, Slack { leftover, untold })
     }
 
     /// The end of every scenario: nothing stays longer than a lease after its owner has gone.
@@ -119,10 +122,8 @@ impl Stage {
 
     /// That the scenario has come to its end.
     pub(crate) fn judge(&self) -> Verdict {
-        ensure!(
-            self.has_ended.load(SeqCst),
-            "the scenario has not looked at its end"
-        );
+        let has_ended = self.has_ended.load(SeqCst);
+        ensure!(has_ended, "the scenario has not looked at its end");
         Ok(())
     }
 }

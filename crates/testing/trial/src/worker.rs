@@ -10,7 +10,7 @@ pub(crate) use request::{Acquire, Mode};
 
 use crate::failure::{Failure, Verdict, ensure};
 use crate::ledger::{Grant, Shared};
-use crate::limits::{RELEASE, REPLY, lateness, ms, wait_for};
+use crate::limits::{RELEASE, REPLY, lateness, ms, until};
 use crate::site::Site;
 use call::{Desk, Kind};
 use process::Process;
@@ -55,17 +55,13 @@ impl Worker {
             process,
             ledger: Arc::clone(ledger),
         };
-        let ready = worker.call(
-            json!({ "do": "stall", "ms": 0 }),
-            Kind::Other,
-            Some(patience),
-        );
-        match ready.answer()? {
+        let nothing = json!({ "do": "stall", "ms": 0 });
+        match worker.call(nothing, Kind::Other, patience).answer()? {
             Answer::Ok(_) => Ok(worker),
-            other => Err(Failure::Wrong(format!(
-                "does not start: {other:?}{}",
-                worker.process.last_words()
-            ))),
+            other => {
+                let last_words = worker.process.last_words();
+                Err(format!("does not start: {other:?}{last_words}").into())
+            }
         }
     }
 
@@ -78,7 +74,7 @@ impl Worker {
     pub(crate) fn warm_up(&self, site: &Site) -> Verdict {
         const WARM: &str = "warm";
         let key = format!("warm-{}", self.process.number());
-        let call = |request, kind| self.call(request, kind, Some(START));
+        let call = |request, kind| self.call(request, kind, START);
         let acquire = self.acquire(&key).of(WARM).wait(START);
         let ask = || call(acquire.request(), acquire.kind());
         let release = |grant: &Grant| {
@@ -103,7 +99,7 @@ impl Worker {
     pub(crate) fn open_as(&self, locks: &str, site: &Site, password: Option<&str>) -> Call {
         // Some clients connect here, others later.
         let request = opening(locks, site, password);
-        self.call(request, Kind::Other, Some(2 * REPLY))
+        self.call(request, Kind::Other, 2 * REPLY)
     }
 
     /// To ask for a lock.
@@ -112,9 +108,7 @@ impl Worker {
     }
 
     fn ask(&self, acquire: &Acquire<'_>) -> Call {
-        let limit = acquire.limit();
-        let (request, kind) = (acquire.request(), acquire.kind());
-        self.call(request, kind, limit)
+        self.call(acquire.request(), acquire.kind(), acquire.limit())
     }
 
     /// Calls a call off.
@@ -126,22 +120,16 @@ impl Worker {
     pub(crate) fn cancel_number(&self, call: u64) -> Call {
         // A reply for the release, and one for the wait's own answer.
         self.desk.hurry(call, 2 * REPLY);
-        self.call(
-            json!({ "do": "cancel", "call": call }),
-            Kind::Other,
-            Some(2 * REPLY),
-        )
+        let request = json!({ "do": "cancel", "call": call });
+        self.call(request, Kind::Other, 2 * REPLY)
     }
 
     /// Gives a lock back.
     pub(crate) fn release(&self, grant: &Grant) -> Call {
         let number = grant.number;
         self.ledger.release(|it| it.number == number, false);
-        self.call(
-            json!({ "do": "release", "grant": number.1 }),
-            Kind::Release(number),
-            Some(RELEASE),
-        )
+        let request = json!({ "do": "release", "grant": number.1 });
+        self.call(request, Kind::Release(number), RELEASE)
     }
 
     /// A lock can be taken and given back, within so long from now on.
@@ -151,12 +139,8 @@ impl Worker {
             match self.acquire(key).ask().answer()? {
                 Answer::Grant(grant) => return self.release(&grant).ok(),
                 other => {
-                    let over = begun.elapsed() > limit + lateness(begun);
-                    ensure!(
-                        !over,
-                        "{:.1?} later {key} cannot be had: {other}",
-                        begun.elapsed()
-                    );
+                    let (time, limit) = (begun.elapsed(), limit + lateness(begun));
+                    ensure!(time <= limit, "{time:.1?} later {key}: {other}");
                     thread::sleep(ms(20));
                 }
             }
@@ -171,18 +155,14 @@ impl Worker {
     /// A check, which says that the lock is held, or what it says instead.
     fn ask_to_check(&self, grant: &Grant) -> Verdict<Result<(), Answer>> {
         let request = json!({ "do": "check", "grant": grant.number.1 });
-        let answer = self.call(request, Kind::Other, Some(REPLY)).answer()?;
-        let is_held = match &answer {
-            Answer::Ok(value) => {
-                value["held"].as_bool().or(value["ok"]["held"].as_bool()) == Some(true)
+        let answer = self.call(request, Kind::Other, REPLY).answer()?;
+        match &answer {
+            Answer::Ok(value) if value["held"] == true || value["ok"]["held"] == true => {
+                self.ledger.said_to_be_held(grant.number);
+                Ok(Ok(()))
             }
-            Answer::Error { .. } | Answer::Grant(_) => false,
-        };
-        if !is_held {
-            return Ok(Err(answer));
+            _ => Ok(Err(answer)),
         }
-        self.ledger.said_to_be_held(grant.number);
-        Ok(Ok(()))
     }
 
     /// Several checks of a lock are under way all the time while this is done, and each says that it is held.
@@ -214,18 +194,14 @@ impl Worker {
     /// Freezes.
     pub(crate) fn stall(&self, time: Duration) -> Call {
         self.desk.stalls(time);
-        self.call(
-            json!({ "do": "stall", "ms": time.as_millis() }),
-            Kind::Other,
-            Some(time),
-        )
+        let request = json!({ "do": "stall", "ms": time.as_millis() });
+        self.call(request, Kind::Other, time)
     }
 
     /// Forks.
     pub(crate) fn fork(&self) -> Verdict {
-        let limit = Some(ms(10_000));
-        let fork = self.call(json!({ "do": "fork" }), Kind::Other, limit);
-        fork.ok()
+        let request = json!({ "do": "fork" });
+        self.call(request, Kind::Other, ms(10_000)).ok()
     }
 
     /// Closes a `Locks`, which gives back all that came from it.
@@ -233,36 +209,25 @@ impl Worker {
         let index = self.index;
         self.ledger
             .release(|it| it.number.0 == index && it.locks == locks, false);
-        self.call(
-            json!({ "do": "close", "locks": locks }),
-            Kind::Close(locks.to_owned()),
-            Some(RELEASE),
-        )
+        let request = json!({ "do": "close", "locks": locks });
+        self.call(request, Kind::Close(locks.to_owned()), RELEASE)
     }
 
     /// Waits until the loss of a lock has been told, which must be within so long since then.
     pub(crate) fn loses(&self, grant: &Grant, since: Instant, limit: Duration) -> Verdict {
         let told = self.ledger.loss(grant, limit + MUCH_LATER);
-        let Some(at) = told else {
-            return Err(format!("the loss of {} was not told", grant.key).into());
-        };
-        let (took, late) = (at.saturating_duration_since(since), lateness(since));
         let key = &grant.key;
-        ensure!(
-            took <= limit + late,
-            "the loss of {key} was told after {took:.1?}, not {limit:.1?}"
-        );
+        let at = told.ok_or_else(|| format!("the loss of {key} was not told"))?;
+        let took = at.saturating_duration_since(since);
+        let limit = limit + lateness(since);
+        ensure!(took <= limit, "{key}: after {took:.1?}, not {limit:.1?}");
         Ok(())
     }
 
     /// A grant of this worker has not been reported as lost.
     pub(crate) fn holds(&self, grant: &Grant) -> Verdict {
-        let lost = self.ledger.loss(grant, Duration::ZERO);
-        ensure!(
-            lost.is_none(),
-            "{} was reported as lost, and was not",
-            grant.key
-        );
+        let (lost, key) = (self.ledger.loss(grant, Duration::ZERO), &grant.key);
+        ensure!(lost.is_none(), "{key} was reported as lost, and was not");
         Ok(())
     }
 
@@ -277,11 +242,8 @@ impl Worker {
 
     /// A check says that it holds a lock no more.
     pub(crate) fn no_longer_holds(&self, grant: &Grant) -> Verdict {
-        let key = &grant.key;
-        ensure!(
-            !self.check(grant)?,
-            "a check says that {key} is held, and it is not"
-        );
+        let (held, key) = (self.check(grant)?, &grant.key);
+        ensure!(!held, "a check says that {key} is held, and it is not");
         Ok(())
     }
 
@@ -310,14 +272,8 @@ impl Worker {
 
     /// Waits until the process has gone.
     pub(crate) fn ended(&self, limit: Duration, why: &str) -> Verdict {
-        let begun = Instant::now();
-        let gone = wait_for(limit, || (!self.process.is_alive()).then_some(()));
-        let late = lateness(begun);
-        ensure!(
-            gone.is_some(),
-            "the process is still there {:?} after {why}",
-            limit + late
-        );
+        let otherwise = format!("the process is still there {limit:?} after {why}");
+        until(limit, || !self.process.is_alive(), &otherwise)?;
         self.ledger.gone(self.index);
         Ok(())
     }
@@ -338,8 +294,8 @@ impl Worker {
         self.desk.overdue();
     }
 
-    fn call(&self, request: Value, kind: Kind, limit: Option<Duration>) -> Call {
-        let (call, line) = self.desk.open(request, kind, limit);
+    fn call(&self, request: Value, kind: Kind, limit: impl Into<Option<Duration>>) -> Call {
+        let (call, line) = self.desk.open(request, kind, limit.into());
         self.process.write(&line);
         call
     }

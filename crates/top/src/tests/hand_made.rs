@@ -1,4 +1,4 @@
-//! Snapshots made by hand.
+//! Handmade snapshots.
 
 use super::Screen;
 use crate::snapshot::{Held, Id, Lock, Server, Snapshot, What};
@@ -57,7 +57,7 @@ pub(super) fn snapshot(locks: &[Lock]) -> Snapshot {
     Snapshot::of(vec![server])
 }
 
-/// A screen on which `orders` is held longest and `mail` has most waiters.
+/// A screen where `orders` is held longest and `mail` has the most waiters.
 pub(super) fn screen() -> Screen {
     Screen::of(snapshot(&[
         lock("mail", "mailer:web-1:7:a", 5_000, 3),

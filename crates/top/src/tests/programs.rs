@@ -22,7 +22,8 @@ fn a_queued_call_is_shown_with_its_program_and_not_killed() {
         .into();
     let mut screen = Screen::of(now);
     screen.press(KeyCode::Enter);
-    // Two calls of one program on one connection, one of a program without a name, one that blocks, an unknown one.
+    // Two calls of one program on one connection, a call of a program without a name, a blocked call, and a call of an
+    // unknown session.
     let calls = [
         ("a", 21, 5),
         ("b", 21, 5),
@@ -51,7 +52,7 @@ fn a_queued_call_is_shown_with_its_program_and_not_killed() {
 }
 
 #[test]
-fn programs_are_shown_with_their_state_and_end_only_after_a_yes() {
+fn programs_are_shown_with_their_state_and_ended_only_after_a_yes() {
     let mut now = snapshot(&[]);
     let states = [
         (7, "reports", 0, 0),
@@ -73,7 +74,7 @@ fn programs_are_shown_with_their_state_and_end_only_after_a_yes() {
         "here:1: billing is frozen: holds 1, waits for 1",
         " polls ",
     ]);
-    // Only programs are ended here, and no locks on the other tables.
+    // In this table programs can be ended, but no lock can be freed. The other tables end no programs.
     for (keys, ordered) in [
         ("kn", None),
         ("u", None),
@@ -90,7 +91,7 @@ fn open(c: &mut impl Talk, name: &str) -> i64 {
     cmd!(*c, "LOCK.SESSION", "OPEN", "NAME", name).int()
 }
 
-/// The program `billing` holds a lock, and waits for that of a detached one.
+/// The program `billing` holds a lock, and waits for the lock of a detached program.
 fn two_programs(server: &Server) -> (impl Talk + use<>, i64, i64) {
     let mut c = server.connection();
     let detached = open(&mut server.connection(), "gone");
@@ -107,10 +108,10 @@ fn two_programs(server: &Server) -> (impl Talk + use<>, i64, i64) {
 }
 
 #[test]
-fn programs_with_what_they_hold_and_wait_for_until_one_is_ended() {
+fn programs_are_listed_with_their_locks_and_waits_until_one_is_ended() {
     let server = Server::start();
     let (mut c, billing, detached) = two_programs(&server);
-    // Fields that are not asked for by name are seen with a watcher's rights too.
+    // The rights of a watcher are enough for these fields too.
     let mut screen = Screen::live(source_as(&server, "watcher"));
     let mut ids = screen.keys(Panel::Programs);
     ids.sort();

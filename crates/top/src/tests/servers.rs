@@ -41,7 +41,7 @@ fn waiting(c: &mut impl Talk, key: &str, count: i64) {
 }
 
 #[test]
-fn one_server_from_the_tables_to_a_freed_lock() {
+fn one_server_is_shown_from_the_tables_to_a_freed_lock() {
     let server = Server::start();
     let mut c = server.connection();
     cmd!(c, "SET", "no-lock", 1).okay();
@@ -95,7 +95,7 @@ fn one_server_from_the_tables_to_a_freed_lock() {
 }
 
 #[test]
-fn an_order_that_comes_too_late_does_nothing() {
+fn a_late_order_does_nothing() {
     let server = Server::start();
     let mut c = server.connection();
     cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
@@ -110,7 +110,7 @@ fn an_order_that_comes_too_late_does_nothing() {
     screen.type_in("y");
     screen.shows(["no longer waits: nothing was done"]);
     assert_eq!(cmd!(waiter, "PING").text(), "PONG");
-    // Nor is the next grant freed in the place of an ended one.
+    // The next grant is not freed in place of an ended one either.
     screen.press(KeyCode::Esc);
     screen.type_in("uy");
     screen.shows(["that grant has ended: nothing was done"]);

@@ -22,7 +22,7 @@ fn the_filter_matches_keys_and_owners() {
     let mut screen = screen();
     screen.type_in("/WEB-2");
     assert_eq!(screen.keys(Panel::Held), ["orders"]);
-    // A q that is typed into the filter does not quit, but Ctrl-C does.
+    // Typing a q into the filter does not quit, but Ctrl-C does.
     screen.type_in("q");
     assert!(!screen.view.is_over);
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
@@ -77,7 +77,7 @@ fn a_queue_is_refreshed_with_each_snapshot() {
     let free = Found::Queue(None, Vec::new());
     screen.apply(Update::Found(lock_id("orders"), free));
     screen.shows(["free"]);
-    // A late answer is about another lock.
+    // A late answer about another lock is ignored.
     let late = Found::Queue(None, vec![waiter("late", 1)]);
     screen.apply(Update::Found(lock_id("mail"), late));
     assert!(!screen.picture().contains("late"));
@@ -94,7 +94,7 @@ fn rates_and_gauges_are_those_of_all_servers() {
         Snapshot::of(servers.iter().map(server).collect())
     };
     let mut screen = Screen::of(with(&[("a", "lock_grants:100"), ("b", "lock_grants:50")]));
-    // 10 on a; 5 on b, which was restarted; c is new, so its increase is unknown.
+    // 10 on a, and 5 on b, which was restarted. The increase of c is unknown, because c is new.
     let mut later = with(&[
         ("a", "lock_held:2\nlock_longest_queue:3\nlock_grants:110"),
         ("b", "lock_held:3\nlock_longest_queue:4\nlock_grants:5"),
@@ -113,7 +113,7 @@ fn rates_and_gauges_are_those_of_all_servers() {
 }
 
 #[test]
-fn a_question_about_long_names_shows_the_answers_and_any_size_can_be_drawn() {
+fn a_question_about_long_names_shows_its_answers_and_any_screen_size_can_be_drawn() {
     let (key, owner) = ("k".repeat(5000), "o".repeat(256));
     let mut screen = Screen::of(snapshot(&[lock(&key, &owner, 1, 0)]));
     screen.type_in("u");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, Optional
@@ -18,6 +19,11 @@ ASKED, IN_LINE, OVER, HELD, LOST, RELEASED = "asked", "in line", "over", "held",
 FAR = 1e12  # the end of a wait without a limit
 LEAST_LEASE = 1.0  # the shortest that the server renews
 TEN_YEARS = 315_360_000.0  # the longest time that the server takes
+
+
+def pause(tries: int) -> float:
+    """The time before the next try: none at first, then from 50 ms growing to 1 s, with jitter."""
+    return min(0.05 * 2 ** min(tries - 1, 5), 1.0) * random.uniform(0.5, 1) if tries > 0 else 0.0
 
 
 def milliseconds(seconds: float) -> int:
@@ -58,11 +64,13 @@ class Claim:
         self.phase = ASKED
         self.session = 0  # of the place, or of the grant; 0: none
         self.token, self.holds, self.lease, self.fixed = 0, 1, terms.lease, terms.fixed
+        self.needs_session = terms.wait != 0 or not terms.fixed  # the call names one
         self.begun = at
         self.end = FAR if terms.wait is None else at + terms.wait  # of the caller's time
         self.open = 0  # acquires without a reply, which the server may still carry out
-        self.no_session = -1  # the session that the server did not know
         self.cause: Optional[Fault] = None  # the last passing error
+        self.tries = 0  # that got one
+        self.rests: tuple[int, float] = (-1, 0.0)  # the session in which it does not ask again before this time
         self.ended_at = -FAR  # when the session reported the end of a place with one
         self.failure: Optional[LockError] = None  # of a wait that is over
         self.handed_over = False  # the user has the grant
@@ -73,18 +81,9 @@ class Claim:
         self.cut_at = FAR  # when its maximum time is over
 
     @property
-    def needs_session(self) -> bool:
-        """Whether the call names a session."""
-        return self.terms.wait != 0 or not self.fixed
-
-    @property
     def ends_at(self) -> float:
         """When the grant ends by time."""
         return min(self.cut_at, self.sure) if self.fixed and self.handed_over else self.cut_at
-
-    def asks_until(self, reply: float) -> float:
-        """When asking without a reply ends. It has at least a reply timeout."""
-        return max(self.end, self.begun + reply)
 
     def acquire_command(self, session: int, at: float) -> Command:
         """Asks for the lock. HOLDS 1 makes it safe to repeat."""
@@ -112,10 +111,6 @@ class Claim:
         """The user's own release. It alone names the session, so that the server reports no loss."""
         session = ("SESSION", self.session) if self.session else ()
         return ("LOCK.RELEASE", *self.name, "HOLDS", self.holds, *session, "TOKEN", self.token)
-
-    def cancel_command(self) -> Command:
-        """Makes sure that the owner neither holds the lock nor waits for it."""
-        return ("LOCK.RELEASE", *self.name, "ALL")
 
     def renounce_owner(self) -> None:
         """The task continues with a fresh owner."""

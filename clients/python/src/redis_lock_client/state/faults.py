@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Optional, TypeVar
 
-from ..errors import LockDeadlock, LockError, LockLost, LockMisuse, LockNotAlone, LockRefused
+from ..errors import LockDeadlock, LockError, LockLost, LockMisuse, LockNotAlone, LockRefused, LockUnavailable
 
 Command = tuple[Any, ...]
 E = TypeVar("E", bound=LockError)
@@ -27,17 +27,14 @@ HINTS = (("WRONGTYPE", "this key is not a lock of the module: an old SET NX lock
          ("NOTALONE", "release the lock first, then acquire it"))
 
 
-class Fault:
+class Fault(NamedTuple):
     """An error reply, or a reply that did not come. `word` is the first word of an error reply; empty without a reply.
     `sent`: the server may have received the call, or may yet."""
 
-    __slots__ = ("cause", "sent", "text", "word")
-
-    def __init__(self, text: str, cause: BaseException | None = None, word: str = "", sent: bool = True) -> None:
-        self.text, self.cause, self.word, self.sent = text, cause, word, sent
-
-    def __repr__(self) -> str:
-        return f"Fault({self.text!r})"
+    text: str
+    cause: Optional[BaseException] = None
+    word: str = ""
+    sent: bool = True
 
     @staticmethod
     def reply(text: str, cause: BaseException | None = None) -> Fault:
@@ -61,8 +58,10 @@ class Fault:
         """Whether the grant that the call was about is over."""
         return self.word in GONE
 
-    def error(self, key: str) -> LockError:
-        """The meaning of a lasting error for the user."""
+    def error(self, key: str, server: str) -> LockError:
+        """The error of a call that got this as its last reply. It names the server, if the call's time is over."""
+        if self.passing:
+            return made(LockUnavailable, key, f"no answer from {server}: {self.text}", self.cause)
         kind = KINDS.get(self.word, LockRefused if self.text.startswith(REFUSALS) else LockMisuse)
         hint = "".join(f" ({hint})" for begin, hint in HINTS if self.text.startswith(begin))
         return made(kind, key, self.text + hint, self.cause)

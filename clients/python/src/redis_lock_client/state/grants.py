@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Union
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, Optional, Union
 
-from ..errors import LockBusy, LockError, LockLost, LockMisuse, LockUnavailable
-from .claims import ASKED, FAR, HELD, IN_LINE, LOST, OVER, RELEASED, Claim, Name, Task
+from ..errors import LockBusy, LockError, LockLost, LockMisuse
+from .claims import ASKED, FAR, HELD, IN_LINE, LOST, OVER, RELEASED, Claim, Name, Task, pause
 from .faults import Command, Fault, made
 
 Release = tuple[str, str, int]  # key, owner and token; without a token, it cancels a wait too
@@ -15,18 +17,18 @@ CHECK, EXTEND, ENTER, LEAVE, DETACH, RELEASE = "check", "extend", "enter", "leav
 LEAVES, ENDS = (LEAVE, DETACH), (DETACH, RELEASE)
 
 
-class Ask(NamedTuple):
-    """An ACQUIRE to send, with the time for its reply."""
+class Call(NamedTuple):
+    """A command to send, with the time for its reply, and what the reply changes, from the time of the sending."""
 
-    call: int
-    session: int
     limit: float
     command: Command
+    apply: Callable[[float, Any], None]
+    is_vital: bool = False  # without a reply, or with an error as reply, the loop begins anew
 
 
 class Grants:
     """The waits, grants and releases of one server. A reply is what the server answered, or a `Fault`. Its callers
-    set `at` to the time of each call, and take care of `releases` and `changed`: claims whose callers look again."""
+    set `at` to the time of each call, and take care of `unfinished` and of `changed`: claims whose callers look again."""
 
     def __init__(self, server: str, lease: float, reply: float, is_cluster: bool) -> None:
         """lease: that of the session. reply: how long a reply may take."""
@@ -47,7 +49,6 @@ class Grants:
         self.sures: list[tuple[int, float]] = []  # by POLL, until when; each reaches less far than those before it
         self.soonest = FAR  # no grant's time ends before
         self.outside = False  # a grant or place may belong to an earlier session
-        self.refused: Optional[Fault] = None  # the server refuses a session
         self.leaving = False  # the session, after a refused release
         self.is_closed = False
 
@@ -88,12 +89,6 @@ class Grants:
             self.leaving = self.leaving or bool(release[2]) and not reply.gone
         self.unfinished.pop(release, None)
 
-    def error(self, key: str, fault: Fault) -> LockError:
-        """The error of a call that got this as its last reply. It names the server, if the call's time is over."""
-        if not fault.passing:
-            return fault.error(key)
-        return made(LockUnavailable, key, f"no answer from {self.server}: {fault.text}", fault.cause)
-
     # Waits.
 
     def ask(self, wait: Claim) -> None:
@@ -106,8 +101,8 @@ class Grants:
         if wait.task:
             wait.task.owner = wait.owner
 
-    def step(self, wait: Claim) -> Union[None, float, Ask]:
-        """The next step of the caller of an acquire: None: it has the grant; an Ask: sends it; seconds: waits for so long,
+    def step(self, wait: Claim) -> Union[None, float, Call]:
+        """The next step of the caller of an acquire: None: it has the grant; a Call: sends it; seconds: waits for so long,
         or until the claim has changed. Raises if the acquire has failed."""
         phase = wait.phase
         if phase is OVER:
@@ -118,24 +113,28 @@ class Grants:
             wait.handed_over = not wait.fixed or not wait.session  # else after it has left
             return None
         session = self.session if wait.needs_session else 0
-        if wait.needs_session and not session and self.refused:
-            raise self.refused.error(wait.key)
         # The server should have ended a place in line before.
-        end = wait.asks_until(self.reply) if phase is ASKED else wait.end + self.reply
+        end = max(wait.end, wait.begun + self.reply) if phase is ASKED else wait.end + self.reply
         if self.at >= end:
             if phase is IN_LINE and wait.session == self.session:
                 raise made(LockBusy, wait.key, "other owners hold it or wait for it, and the time to wait is over")
-            raise self.error(wait.key, wait.cause or Fault("no answer in time"))
-        if phase is not ASKED or session == wait.no_session or wait.needs_session and not session:
+            raise (wait.cause or Fault("no answer in time")).error(wait.key, self.server)
+        if phase is not ASKED or wait.needs_session and not session:
             return end - self.at
-        wait.open += 1
+        if session == wait.rests[0] and self.at < wait.rests[1]:
+            return min(end, wait.rests[1]) - self.at
         # A dead connection takes half of the time for asking at most.
-        limit = min(self.reply, (end - wait.begun) / 2, end - self.at)
-        return Ask(self.begin_call(wait.name), session, limit, wait.acquire_command(session, self.at))
+        return self.acquiring(wait, session, min(self.reply, (end - wait.begun) / 2, end - self.at))
 
-    def answer(self, wait: Claim, ask: Ask, sent: float, reply: object) -> None:
-        """Applies the reply to an Ask that was sent at this time: a grant, an error, None, or the place in line."""
-        session, fault = ask.session, reply if isinstance(reply, Fault) else None
+    def acquiring(self, wait: Claim, session: int, limit: float) -> Call:
+        """Registers an ACQUIRE, to be sent now."""
+        wait.open += 1
+        apply = partial(self._answered, wait, session, self.begin_call(wait.name))
+        return Call(limit, wait.acquire_command(session, self.at), apply)
+
+    def _answered(self, wait: Claim, session: int, call: int, sent: float, reply: object) -> None:
+        """Applies the reply to an ACQUIRE: a grant, an error, None, or the place in line."""
+        fault = reply if isinstance(reply, Fault) else None
         is_waiting = self.waits.get(wait.name) is wait
         is_known = is_waiting or self.find(wait.name) is wait  # not given up, nor moved
         if fault and fault.no_reply:
@@ -148,32 +147,35 @@ class Grants:
         elif fault and fault.passing:
             wait.cause = fault
             self.outside = self.outside or wait.phase is IN_LINE  # a place in an earlier session is asked for again
-            if fault.word == "NOSESSION":
-                wait.no_session = session
+            if not (self.is_cluster and fault.word in ("MOVED", "ASK")):  # else its caller knows where to ask
+                wait.rests = session, FAR if fault.word == "NOSESSION" else self.at + pause(wait.tries)
+                wait.tries += 1
             if fault.word == "MOVED" and wait.phase is IN_LINE and wait.session != self.session:
-                self.set(wait, ASKED)  # its place is gone, and its caller knows where to ask
+                self.set(wait, ASKED)  # its place is gone
         elif fault:
-            self.end_wait(wait, fault.error(wait.key))
+            self.end_wait(wait, fault.error(wait.key, self.server))
         elif reply is None:
             self.end_wait(wait, made(LockBusy, wait.key, "other owners hold it or wait for it"))
         elif is_waiting and session == self.session and sent > wait.ended_at:  # else the place may have ended since
             wait.phase, wait.session = IN_LINE, session
         elif not is_known:
             self.finish_later(wait.name)
-        self.end_call(ask.call)
+        self.end_call(call)
 
-    def give_up(self, wait: Claim) -> Optional[int]:
-        """Forgets a wait. If the server may know it, returns the call of its cancel, for `cancel_answered`."""
+    def give_up(self, wait: Claim) -> Optional[Call]:
+        """Forgets a wait. If the server may know it, returns its cancel: the owner neither holds the lock then nor waits
+        for it."""
         is_open = wait.open > 0 or wait.phase in (IN_LINE, HELD) or self.is_closed and wait.fixed
         if wait.phase not in (LOST, RELEASED):
             self.forget(wait, OVER)
         if not is_open or wait.adopts:
             return None
         wait.renounce_owner()  # an event of this wait may arrive after the cancel
-        return self.begin_call(wait.name)
+        limit = min(self.reply, wait.end + self.reply - self.at)
+        cancel = ("LOCK.RELEASE", *wait.name, "ALL")
+        return Call(limit, cancel, partial(self._cancelled, wait, self.begin_call(wait.name)))
 
-    def cancel_answered(self, wait: Claim, call: int, reply: object) -> None:
-        """Applies the reply to the cancel of a wait that was given up."""
+    def _cancelled(self, wait: Claim, call: int, _: float, reply: object) -> None:
         if isinstance(reply, Fault) and reply.passing:
             self.finish_later(wait.name)
         self.end_call(call)
@@ -233,15 +235,13 @@ class Grants:
 
     def require_held(self, claim: Claim) -> None:
         """Raises if the grant has ended."""
-        if claim.phase is LOST:
-            raise self.lost_error(claim)
-        if self.is_closed:
-            raise made(LockMisuse, claim.key, "the client is closed")
         if claim.phase is not HELD:
-            raise made(LockMisuse, claim.key, "it was released already")
+            raise self.end_of(claim)
 
-    def lost_error(self, claim: Claim) -> LockLost:
-        """The error of a lost grant, for its user."""
+    def end_of(self, claim: Claim) -> LockError:
+        """The error of a grant that has ended, for its user."""
+        if claim.phase is not LOST:
+            return made(LockMisuse, claim.key, "the client is closed" if self.is_closed else "it was released already")
         error = made(LockLost, claim.key, f"the lock was lost: {claim.reason}. Stop the work under it")
         error.reason = claim.reason
         return error
@@ -265,11 +265,11 @@ class Grants:
             claim.renounce_owner()
             self.changed.append(claim)
 
-    def gone(self, claim: Claim, fault: Fault) -> LockLost:
+    def gone(self, claim: Claim, fault: Fault) -> LockError:
         """A reply shows that the grant is lost: the reason is what the server reported, or else that reply."""
         loss = self.losses.get(claim.token)
         self.lose(claim, loss[0] if loss else claim.doubt or f"gone ({fault.word})")
-        return self.lost_error(claim)
+        return self.end_of(claim)
 
     def begin(self, claim: Claim, what: str, lease: float = 0.0) -> int:
         """Registers a call about a grant that is held, before it is sent. Its owner is used again only after `end_call`.
@@ -299,34 +299,31 @@ class Grants:
         if fault and fault.gone and (what in ENDS or claim.phase is HELD):
             is_done = what is RELEASE and not claim.holds and was_open and claim.token not in self.losses
             return None if is_done else self.gone(claim, fault)
-        if what in ENDS:
-            if fault and what is RELEASE and not claim.holds:  # between others a re-entry may have come
-                if fault.passing:
-                    self.finish_later(claim.name, claim.token, claim.release_command())
-                elif claim.session and claim.session == self.session:
-                    self.leaving = True  # the server would go on to renew the grant
-            return self.error(claim.key, fault) if fault else None
-        try:
-            self.require_held(claim)
-        except LockError as error:
-            return error
+        if what not in ENDS and claim.phase is not HELD:
+            return self.end_of(claim)
+        if fault and what is RELEASE and not claim.holds:  # between others a re-entry may have come
+            if fault.passing:
+                self.finish_later(claim.name, claim.token, claim.release_command())
+            elif claim.session and claim.session == self.session:
+                self.leaving = True  # the server would go on to renew the grant
         if what is EXTEND and not is_open:
             claim.sure = self.sure(claim)
             self.polls += 1  # a POLL that is under way does not count
             claim.joined = self.polls
         if fault:
-            return self.error(claim.key, fault)
-        return self._renewed(claim, what, sent, reply)
+            return fault.error(claim.key, self.server)
+        return None if what in ENDS else self._renewed(claim, what, sent, reply)
 
     def _renewed(self, claim: Claim, what: str, sent: float, reply: object) -> Optional[LockError]:
         if isinstance(reply, list):
             if what is LEAVE and reply[0] != claim.token:
-                return self.error(claim.key, Fault("it was granted twice"))
+                return Fault("it was granted twice").error(claim.key, self.server)
             claim.token, claim.lease = reply[0], reply[3] / 1000
             if claim.token in self.losses:  # of a raised token, reported before the reply
                 self.lose(claim, self.losses[claim.token][0])
-                return self.lost_error(claim)
+                return self.end_of(claim)
             claim.sure = max(self.sure(claim), sent + claim.lease)
+            self.next_end = min(self.next_end, claim.ends_at)
         if what is LEAVE:
             self.grants.pop(claim.name, None)
             self.fixed[claim.name] = claim
@@ -336,11 +333,10 @@ class Grants:
 
     # Grants that end by time.
 
-    def time(self, claim: Claim, max_hold: Optional[float]) -> bool:
-        """A grant was handed over, or gets another longest time from now on. Returns whether it ends before the others."""
+    def time(self, claim: Claim, max_hold: Optional[float]) -> None:
+        """A grant was handed over, or gets another longest time from now on."""
         claim.cut_at = FAR if max_hold is None else self.at + max_hold
-        first, self.next_end = self.next_end, min(self.next_end, claim.ends_at)
-        return self.next_end < first
+        self.next_end = min(self.next_end, claim.ends_at)
 
     def ripe(self) -> list[Claim]:
         """Ends the grants whose time is over. Returns those to release at once."""

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from ..errors import LockBusy, LockMisuse
 from .claims import ASKED, FAR, IN_LINE, Claim, Name, milliseconds
 from .faults import Command, Fault, made
-from .grants import Ask, Grants
+from .grants import Call, Grants
 
-# A command of the loop, and what its reply, to a sending at this time, changes.
-Due = tuple[Command, Callable[[float, Any], None]]
 BRIEF = 0.1  # how long a POLL blocks while a grant is unsure
 MOVED = "moved to another node, and gone"
-
-
-class Plan(NamedTuple):
-    """Commands to send together."""
-
-    limit: float  # the time for each reply
-    commands: list[Due]
-    is_due: bool = False  # an error reply is an answer
 
 
 def fields(reply: list[Any]) -> dict[str, Any]:
@@ -50,7 +39,7 @@ class State(Grants):
         """Whether nothing depends on the session."""
         return not (self.waits or self.grants or self.unfinished or self.calls or self.left)
 
-    def plan(self) -> Plan:
+    def plan(self) -> list[Call]:
         """What the loop sends next: an OPEN, the calls that are due, or a POLL."""
         if self.leaving:  # so that a grant whose release was refused is not renewed forever
             self.leaving = False
@@ -59,14 +48,14 @@ class State(Grants):
                 self.ended()
         if not self.session:
             self.polls_next = False
-            return Plan(self.reply, [(self.open_command, self.opened)])
+            return [Call(self.reply, self.open_command, self.opened, is_vital=True)]
         due = [] if self.polls_next else self.due()
         self.polls_next = bool(due)
-        return Plan(self.reply, due, is_due=True) if due else self.begin_poll()
+        return due or [self.begin_poll()]
 
     def opened(self, _: float, session: int) -> None:
         """Begins a session."""
-        self.session, self.seen, self.excess, self.refused, self.outside = session, 0, None, None, True
+        self.session, self.seen, self.excess, self.outside = session, 0, None, True
         self.changed += self.waits.values()
 
     def ended(self) -> None:
@@ -77,28 +66,27 @@ class State(Grants):
 
     # The calls that are due before a POLL.
 
-    def due(self) -> list[Due]:
-        """The commands that are due in this session, in the order of sending."""
-        due: list[Due] = []
+    def due(self) -> list[Call]:
+        """What is due in this session, in the order of sending."""
+        due: list[Call] = []
         session = self.session
         if self.outside:
             self.outside = False
             for claim in self.grants.values():
                 if claim.session != session and not claim.doubt:
                     apply = partial(self._moved, claim, session, claim.joined)
-                    due.append((claim.renew_command("SESSION", session), apply))
+                    due.append(Call(self.reply, claim.renew_command("SESSION", session), apply))
             for wait in self.waits.values():
                 if wait.phase is IN_LINE and wait.session != session and wait.end > self.at:
-                    wait.open += 1
-                    ask = Ask(self.begin_call(wait.name), session, self.reply, wait.acquire_command(session, self.at))
-                    due.append((ask.command, partial(self.answer, wait, ask)))
+                    due.append(self.acquiring(wait, session, self.reply))
         for release, command in self.unfinished.items():
-            due.append((command, partial(self.finished, release, command)))
+            due.append(Call(self.reply, command, partial(self.finished, release, command)))
         if self.excess is not None and self.at > self.excess + self.lease:
-            due.append((("LOCK.SESSION", "GRANTS", session), partial(self._listed, {*self.calls.values()})))
+            apply = partial(self._listed, {*self.calls.values()})
+            due.append(Call(self.reply, ("LOCK.SESSION", "GRANTS", session), apply))
         for old, since in self.left.items():
             if self.at > since + 2 * self.reply and all(claim.session != old for claim in self.grants.values()):
-                due.append((("LOCK.SESSION", "CLOSE", old), partial(self._left, old)))
+                due.append(Call(self.reply, ("LOCK.SESSION", "CLOSE", old), partial(self._left, old)))
         return due
 
     def _moved(self, claim: Claim, session: int, joined: float, sent: float, reply: object) -> None:
@@ -128,12 +116,12 @@ class State(Grants):
 
     # The POLL.
 
-    def begin_poll(self) -> Plan:
+    def begin_poll(self) -> Call:
         """A POLL that is sent now."""
         self.polls += 1
         block = BRIEF if self.is_unsure() else self.lease / 3
         command = ("LOCK.SESSION", "POLL", self.session, "BLOCK", milliseconds(block))
-        return Plan(self.reply + block, [(command, partial(self.polled, self.polls))])
+        return Call(self.reply + block, command, partial(self.polled, self.polls), is_vital=True)
 
     def is_unsure(self) -> bool:
         """Whether the time of a grant has passed, so that the next reply decides."""
@@ -156,7 +144,7 @@ class State(Grants):
             self.excess = None
         elif self.excess is None:
             self.excess = sent
-        self.refused, self.failures, self.is_unknown = None, 0, False
+        self.failures, self.is_unknown = 0, False
         self.tries.clear()
         self._silent(sent)
 
@@ -169,14 +157,11 @@ class State(Grants):
             if not leaves and not self.granted(name, detail, self.session, till) and name not in self.calls.values():
                 self.finish_later(name, detail)  # its wait was given up
         elif kind == "ended":
-            if name in self.waits:
-                self._ended(self.waits[name], detail)
+            self._ended(name, detail)
         elif kind in ("lost", "taken"):
             claim = self.find(name)
             if claim and claim.token != detail:
                 claim = None
-            if claim and claim.fixed and kind == "taken" and more[0] == 0:
-                return  # it has left the session by this client's own call
             reason = more[0] if kind == "lost" else kind
             self.unfinished.pop(grant, None)
             if claim and self.is_cluster and reason == "deleted":
@@ -187,16 +172,16 @@ class State(Grants):
             if claim and not claim.doubt:
                 self.lose(claim, reason)
 
-    def _ended(self, wait: Claim, why: str) -> None:
-        """A wait has ended without a grant."""
-        fault = Fault.reply(why)
-        if why in ("timeout", "cancelled"):
+    def _ended(self, name: Name, why: str) -> None:
+        """A place in line has ended without a grant."""
+        wait, fault = self.waits.get(name), Fault.reply(why)
+        if wait and why in ("timeout", "cancelled"):
             self.end_wait(wait, made(LockBusy, wait.key, f"other owners hold it or wait for it: the wait has ended ({why})"))
-        elif fault.passing:
+        elif wait and fault.passing:
             self.set(wait, ASKED)
             wait.cause, wait.ended_at = fault, self.at
-        else:
-            self.end_wait(wait, fault.error(wait.key))
+        elif wait:
+            self.end_wait(wait, fault.error(wait.key, self.server))
 
     def failed(self, began: float, fault: Fault) -> bool:
         """A try to connect or to poll that began at this time failed. Returns whether the connection is useless: the
@@ -211,29 +196,25 @@ class State(Grants):
         self.tries.append(began)
         while self.tries and self.at >= self.tries[0] + self.reply:
             self._silent(self.tries.popleft())
-        self.refused = None if fault.passing else fault
-        for wait in self.waits.values():
+        for wait in list(self.waits.values()):
             if not self.session:
                 wait.cause = fault
-        if self.refused:
-            self.changed += self.waits.values()
+                if wait.needs_session and not fault.passing:
+                    self.end_wait(wait, fault.error(wait.key, self.server))
         return True
 
     def _silent(self, since: float) -> None:
         """A POLL or connect that began at this time has failed: ends the grants whose time was over by then."""
         if since <= self.soonest:
             return
-        self.soonest = FAR
+        self.soonest = since
         for claim in list(self.grants.values()):
             if claim.doubt:
                 continue  # it is looked for
-            till = self.sure(claim)
-            if till < since:
+            if self.sure(claim) < since:
                 self.finish_later(claim.name, claim.token)
                 self.lose(claim, "silence")
-                continue
-            self.soonest = min(self.soonest, till)
-            if not claim.handed_over:
+            elif not claim.handed_over:
                 self.changed.append(claim)
 
     def close(self) -> tuple[list[int], list[Claim]]:
@@ -250,10 +231,6 @@ class State(Grants):
 
     # Clusters: a claim may be on another node.
 
-    def claims(self) -> list[Claim]:
-        """The grants of the session and the places in line."""
-        return [*self.grants.values(), *(wait for wait in self.waits.values() if wait.phase is IN_LINE)]
-
     def relocate(self, claim: Claim, reason: str = MOVED) -> None:
         """Makes the program look for a claim, because another node of the cluster may have its key now. A grant is in
         doubt until `found`; this is the reason of its loss if it is gone."""
@@ -264,26 +241,24 @@ class State(Grants):
             claim.doubt, claim.session = reason, 0
             self.changed.append(claim)
 
-    def found(self, claim: Claim, to: State, joined: float, sent: float, reply: object) -> None:
+    def found(self, claim: Claim, to: State, joined: float, sent: float, reply: Any) -> bool:
         """Applies the last reply to the RENEW by which a grant was looked for, from the node of this state. Of a grant
-        that was reported lost nothing but a renewal shows that it stands."""
+        that was reported lost nothing but a renewal shows that it stands. Returns whether it is there."""
         if self.grants.get(claim.name) is not claim or not claim.doubt:
-            return
-        if isinstance(reply, list):
-            del self.grants[claim.name]
-            to.grants[claim.name] = claim
-            to.losses.pop(claim.token, None)  # reported there after the grant had left
-            to.stands(claim, 0, joined, sent, reply)
-        elif isinstance(reply, Fault) and reply.gone:
+            return False
+        is_found = isinstance(reply, list)
+        if not is_found and (reply.gone or claim.doubt is not MOVED):
             self.gone(claim, reply)
-            return
-        elif claim.doubt is not MOVED:
-            self.lose(claim, claim.doubt)
-            return
-        else:
-            to = self
-        claim.doubt, to.outside, to.soonest = "", True, min(to.soonest, claim.sure)
+            return False
+        home = to if is_found else self
+        home.grants[claim.name] = self.grants.pop(claim.name)
+        if is_found:
+            home.losses.pop(claim.token, None)  # reported there after the grant had left
+            home.stands(claim, 0, joined, sent, reply)
+        claim.doubt, home.outside = "", True
+        home.soonest, home.next_end = min(home.soonest, claim.sure), min(home.next_end, claim.ends_at)
         self.changed.append(claim)
+        return is_found
 
     def stands(self, claim: Claim, session: int, joined: float, sent: float, reply: list[Any]) -> None:
         """Applies the grant in the reply to the client's own RENEW."""
@@ -299,5 +274,5 @@ class State(Grants):
         to.waits[wait.name] = wait
         if wait.open:
             self.finish_later(wait.name)
-        wait.open, wait.no_session = 0, -1
+        wait.open, wait.rests = 0, (-1, 0.0)
         return True

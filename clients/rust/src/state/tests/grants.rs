@@ -204,6 +204,23 @@ fn a_maximum_time() {
     assert_eq!(rig.rest(id), None);
 }
 
+/// The longest times stand for no end.
+#[test]
+fn times_without_an_end() {
+    let mut rig = Rig::open();
+    let id = rig.ask(Terms {
+        fixed: Some(Duration::MAX),
+        at_most: Some(Duration::MAX),
+        ..terms("k", Duration::MAX)
+    });
+    let asked = rig.sent(id);
+    rig.answered(&asked, grant(50, 10_000));
+    rig.is_done(id);
+    rig.state.renew(id, Duration::MAX, true);
+    rig.sure_till(id, 110.0);
+    assert_eq!(rig.rest(id), Some(10 * S));
+}
+
 /// What another process has detached is adopted by a RENEW. A loss is reported as such.
 #[test]
 fn an_adoption() {

@@ -8,8 +8,9 @@ mod releases;
 mod waits;
 
 use super::claim::{Claim, Name, Phase, TaskOwner, Terms};
-use super::{Answer, Id, Node, Reply, State, Step, Target, Time};
+use super::{Answer, Id, Node, Reply, State, Step, Time};
 use crate::error::{Error, ErrorKind};
+use crate::mutex::lock;
 use redis::{Arg, Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,7 +135,7 @@ impl Rig {
     }
 
     fn ask_for(&mut self, task: Option<&Arc<TaskOwner>>, terms: Terms) -> Result<Id, Error> {
-        let mut claim = Claim::new(terms, CancellationToken::new(), Target::of(0));
+        let mut claim = Claim::new(terms, CancellationToken::new(), 0);
         claim.name.owner = "o".into();
         claim.task = task.cloned();
         self.state.ask(claim)

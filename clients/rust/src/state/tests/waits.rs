@@ -5,8 +5,8 @@ use super::*;
 fn an_owner_is_not_used_again_while_a_call_in_its_name_is_unanswered() {
     let mut rig = Rig::open();
     let task = Arc::new(TaskOwner::default());
-    task.set(Some("o".into()));
-    let mut claim = Claim::new(terms("k", S), CancellationToken::new(), Target::of(0));
+    *lock(&task) = Some("o".into());
+    let mut claim = Claim::new(terms("k", S), CancellationToken::new(), 0);
     claim.task = Some(task);
     let is_usable = |state: &State| state.usable_owner(&claim).is_some();
     assert!(is_usable(&rig.state));
@@ -51,11 +51,11 @@ fn a_task_continues_with_a_fresh_owner() {
     for ending in endings {
         let mut rig = Rig::open();
         let task = Arc::new(TaskOwner::default());
-        task.set(Some("o".into()));
+        *lock(&task) = Some("o".into());
         let id = rig.ask_for(Some(&task), terms("k", 5 * S)).expect("asked");
         let asked = rig.sent(id);
         ending(&mut rig, asked);
-        assert_eq!(task.get(), None);
+        assert_eq!(*lock(&task), None);
         assert_eq!(&*rig.state[id].name.owner, "o");
     }
 }

@@ -1,8 +1,8 @@
-//! Granted calls whose client was not told: what they give back.
+//! What granted calls give back if their client did not get the reply.
 
 use super::script::{each, story};
 
-/// Ann has these waiting calls, and is granted the lock when dan has gone. Then each row happens.
+/// Ann has these waiting calls, and is granted the lock after dan releases it. Then each row happens.
 fn granted(calls: &[&str], rows: &str) {
     let calls: Vec<_> = calls
         .iter()
@@ -15,7 +15,7 @@ fn granted(calls: &[&str], rows: &str) {
 }
 
 #[test]
-fn a_grant_of_which_nobody_was_told_is_given_back_whole() {
+fn a_grant_without_an_answered_call_is_given_back_completely() {
     granted(
         &[""],
         "
@@ -49,7 +49,7 @@ fn the_lock_goes_to_the_next_in_line_before_any_other_command_on_it() {
 }
 
 #[test]
-fn a_grant_of_which_a_call_was_told_or_will_be_keeps_a_hold() {
+fn a_grant_with_an_answered_or_pending_call_keeps_a_hold() {
     granted(
         &["", ""],
         "
@@ -97,7 +97,7 @@ fn the_owner_that_held_the_lock_before_keeps_what_it_had() {
 }
 
 #[test]
-fn what_is_given_back_is_a_release() {
+fn giving_back_is_a_release() {
     granted(
         &["", ""],
         "
@@ -195,4 +195,18 @@ fn a_sent_reply_that_was_not_read_gives_back_an_unchanged_grant() {
     );
     granted(&["", ""], "write 0; send; = call 0 Answered");
     granted(&["shared", "shared"], "write 0; send; = call 0 Answered");
+}
+
+#[test]
+fn a_raise_to_the_token_of_an_ended_grant_does_not_revive_that_grant() {
+    let raised = "dan acquire; bob acquire shared block 0; cat acquire shared block 0; dan release
+        write 0; send; confirm 0; cat release; bob renew limit 1; bob renew token own raise own+1 -> token 100000002
+        bob renew shared; bob acquire shared";
+    each(
+        raised,
+        "
+        write 1; send; = call 1 Sent
+        cat acquire shared; abandon 1; tick; = bob cat
+    ",
+    );
 }

@@ -25,7 +25,7 @@ fn a_free_lock() {
 }
 
 #[test]
-fn anothers_lock() {
+fn the_lock_of_another_owner() {
     each(
         "restore ann holds 5",
         "

@@ -1,4 +1,4 @@
-//! Sentences of the contract, each by an example.
+//! Examples for the sentences of the contract.
 
 mod giving_back;
 mod locks;

@@ -9,7 +9,7 @@ const LINE: &str = "
 ";
 
 #[test]
-fn a_queued_call_waits_in_the_one_line_and_is_told_at_once() {
+fn a_queued_call_waits_in_the_same_line_and_its_session_gets_the_grant_at_once() {
     each(
         LINE,
         "
@@ -45,7 +45,7 @@ fn a_repeated_call_takes_no_second_place() {
 }
 
 #[test]
-fn those_behind_a_program_that_is_away_are_granted_first_and_it_keeps_its_place() {
+fn calls_behind_a_program_that_is_away_are_granted_first_and_it_keeps_its_place() {
     each(
         LINE,
         "
@@ -127,7 +127,7 @@ fn a_call_that_is_passed_over_is_no_re_entry_of_its_owner() {
 }
 
 #[test]
-fn a_call_that_is_back_may_be_a_re_entry_behind_one_that_has_no_room() {
+fn a_call_that_is_no_longer_passed_over_may_be_a_re_entry_behind_a_call_without_room() {
     each(
         "
         ann acquire shared; bob acquire session 0 block 0; cat acquire shared session 1 block 0
@@ -142,7 +142,7 @@ fn a_call_that_is_back_may_be_a_re_entry_behind_one_that_has_no_room() {
 }
 
 #[test]
-fn a_grant_that_a_session_was_told_of_keeps_a_hold() {
+fn a_grant_whose_session_has_the_event_keeps_a_hold() {
     each(
         "
         dan acquire; ann acquire block 0; ann acquire holds 1 session 0 queue 0; ann acquire block 0

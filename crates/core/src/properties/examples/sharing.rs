@@ -30,7 +30,7 @@ fn the_only_reader_becomes_the_writer() {
 }
 
 #[test]
-fn a_writer_goes_on_as_a_reader() {
+fn a_writer_becomes_a_reader_without_releasing() {
     story(
         "
         ann acquire -> token 100000000
@@ -101,7 +101,7 @@ fn a_lease_is_held_at_its_end_and_not_after_it() {
 }
 
 #[test]
-fn a_cut_by_hand_is_made_lasting_by_the_next_change() {
+fn the_next_change_makes_a_manual_pexpire_permanent() {
     each(
         "ann acquire shared; bob acquire shared",
         "
@@ -125,7 +125,7 @@ fn a_key_that_outlives_its_holders_counts_as_free() {
 }
 
 #[test]
-fn which_of_the_two_forms_a_lock_has_is_judged_before_the_change() {
+fn the_form_of_a_lock_is_decided_before_the_change() {
     // Exclusive: the expiry was the lease, and the re-entry keeps it.
     story("ann acquire; pexpire 90000; ann acquire; = expiry 190000");
     // A lone holder with a wider limit: the expiry extended nothing.

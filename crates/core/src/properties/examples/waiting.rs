@@ -49,7 +49,7 @@ fn however_the_lock_becomes_free_the_first_in_line_gets_it() {
 }
 
 #[test]
-fn those_at_the_front_who_have_room_go_first() {
+fn waiting_calls_with_room_at_the_front_go_first() {
     each(
         "ann acquire; bob acquire block 0; del",
         "cat acquire -> nil; = bob\n ann renew -> NOTOWNER; = bob",
@@ -57,7 +57,7 @@ fn those_at_the_front_who_have_room_go_first() {
 }
 
 #[test]
-fn a_wait_ends_when_its_time_is_up_and_not_by_a_step_of_the_wall_clock() {
+fn a_wait_ends_at_its_timeout_and_not_by_a_step_of_the_wall_clock() {
     each("ann acquire; bob acquire block 50; cat acquire block 51", "
         clock 120000; tick; = line bob cat; clock 80000; pass 50; tick; = line cat; = call 0 TimedOut
         pass 50; ann release; = cat; = call 0 TimedOut     # nor is it granted the lock after that
@@ -105,6 +105,17 @@ fn a_waiting_call_is_judged_where_its_owner_holds_the_lock_already() {
         "
         restore bob token 200000000 limit 2 cat limit 2; tick; = call 0 NOTALONE; = call 1 NOTALONE
         restore bob token 200000000; tick; = bob holds 2; = line cat
+    ",
+    );
+}
+
+#[test]
+fn a_lease_without_waiters_ends_when_the_lock_is_next_opened() {
+    story(
+        "
+        ann acquire; bob acquire shared px 70 block 0; ann release; = bob
+        pexpire 90; write 0; send; pass 80; tick             # the call of bob has its reply, and looks no more
+        = expiry 100090; cat acquire; = cat
     ",
     );
 }

@@ -40,7 +40,7 @@ pub(crate) fn start(choices: &mut Choices<'_>) -> Server {
     Server::new(now, seen.min(MAX_TOKEN), settings)
 }
 
-/// The next step; none if the choice does not fit the state.
+/// The next step; `None` if the choice does not fit the state.
 pub(crate) fn operation(choices: &mut Choices<'_>, server: &Server) -> Option<Operation> {
     Some(match choices.number(0..=63) {
         0..=53 => Operation::Call(call(choices, server)),

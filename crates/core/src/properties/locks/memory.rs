@@ -1,4 +1,4 @@
-//! Locks as a server has them in memory, and what it does to their keys.
+//! Locks as a server keeps them in memory, and the server's own changes of their keys.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ impl Stored {
         Self::Exclusive(record, holder.end)
     }
 
-    /// The lock is the same read from a file, and written anew as effects.
+    /// Checks that the lock stays the same when it is read from a file, or rewritten as effects.
     pub(super) fn check(&self) {
         let Self::Shared(set, _) = self else { return };
         assert!(

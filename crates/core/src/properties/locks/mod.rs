@@ -48,7 +48,7 @@ struct Called<'a> {
     after: &'a SideBySide,
 }
 
-/// Runs a history; `check` is given each call. The first bytes choose the start, and the others a step each.
+/// Runs a history and passes each call to `check`. The first bytes choose the start, and the others one step each.
 fn run<Bytes: AsRef<[u8]>>(history: &[Bytes], mut check: impl FnMut(&Called<'_>)) {
     let Some((first, steps)) = history.split_first() else {
         return;

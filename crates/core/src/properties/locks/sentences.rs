@@ -136,8 +136,8 @@ fn stays_a_grant(called: &Called<'_>, was: Holder, is: Holder) {
     }
 }
 
-/// A call whose reply was lost can be made again: at once, later, just before a lease ends, and with the wall
-/// clock set back. It changes at most the lease.
+/// A call whose reply was lost can be repeated: at once, later, just before a lease ends, and after the wall clock was
+/// set back. The repetition changes at most the lease.
 pub(super) fn can_be_repeated(called: &Called<'_>) {
     let Called {
         call, reply, after, ..
@@ -189,11 +189,11 @@ fn is_done_again(both: &mut SideBySide, call: Call, reply: Reply) {
     assert_eq!(is, Holder { end, ..mine }, "more than the lease changed");
 }
 
-/// A call with the token of a grant that has ended does nothing. `bound` has the successful calls with a token,
+/// A call with the token of a grant that has ended does nothing. `bound` contains the successful calls with a token,
 /// and their grants.
 ///
-/// A raise can give the last holder of a lock the token of one that has ended beside it. Tokens of grants that
-/// can stand together are no order between them, and such calls are left out.
+/// Calls on shared grants are left out. A raise can give the last holder of a lock the token of a shared grant that has
+/// ended, because tokens do not order grants that existed at the same time.
 pub(super) fn leaves_later_grants_alone(called: &Called<'_>, bound: &mut Vec<(Call, u64)>) {
     let before = called.before;
     for (call, grant) in &*bound {

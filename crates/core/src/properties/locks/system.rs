@@ -1,5 +1,5 @@
-//! The system under test: locks that are kept as a server keeps them and changed by the rules of the core, and a
-//! second copy of them that is given the effects alone, each twice.
+//! The system under test: locks that are kept like in a server and changed by the rules of the core, and a replica of
+//! them that gets only the effects, each twice.
 
 use super::history::KEYS;
 use super::memory::{Locks, Stored};
@@ -89,7 +89,7 @@ impl System {
         }
     }
 
-    /// Removes the holders whose lease has ended; true when there were any.
+    /// Removes the holders whose lease has ended. Returns true if there were any.
     pub(crate) fn end_leases(&mut self, key: Key) -> bool {
         let Some(holders) = self.locks.holders(key) else {
             return false;
@@ -99,7 +99,7 @@ impl System {
         change != LockChange::Keep
     }
 
-    /// Applies a change here and, by its effect alone, twice on the replica.
+    /// Applies a change here, and its effect twice on the replica.
     fn commit(&mut self, key: Key, change: &LockChange<'_>, is_renewal: bool) {
         let before = self.locks.0.get(&key).cloned();
         self.locks.change(key, change);

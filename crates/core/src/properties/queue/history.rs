@@ -9,12 +9,12 @@ use crate::properties::locks::history::{KEYS, restored};
 
 /// A time in 2026.
 pub(super) const TODAY: u64 = 1_795_000_000_000_000;
-/// So few owners that they meet.
+/// Few owners, so that they compete.
 pub(super) const OWNERS: usize = 4;
 /// One for each program.
 pub(super) const SESSIONS: usize = 2;
 
-/// The next step; none if the choice does not fit the state.
+/// The next step; `None` if the choice does not fit the state.
 pub(super) fn operation(choices: &mut Choices<'_>, model: &Queue) -> Option<Operation> {
     let kind = choices.number(0..=71);
     let nth = |choices: &mut Choices<'_>,

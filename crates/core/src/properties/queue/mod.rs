@@ -10,7 +10,7 @@ mod tests;
 use super::choices::{Choices, Trace};
 use super::locks::history::KEYS;
 use crate::model::call::{Call, Operation, Stage};
-use crate::model::lock::{Reply, Server, Settings};
+use crate::model::lock::{Event, Reply, Server, Settings};
 use crate::model::queue::Queue;
 use system::System;
 
@@ -32,6 +32,15 @@ impl SideBySide {
     }
 
     pub(super) fn apply(&mut self, operation: Operation) -> Option<Reply> {
+        if let Operation::Event(Event::Clock(now)) = &operation
+            && *now < self.model.locks.now
+        {
+            // A lease that has ended may begin again, unless its lock was looked at in between.
+            for key in KEYS {
+                self.model.locks.end_leases(key);
+                self.system.locks.end_leases(key);
+            }
+        }
         self.trace.0.push(operation.clone());
         let reply = self.model.apply(operation.clone());
         assert_eq!(self.system.apply(operation), reply);
@@ -46,8 +55,8 @@ impl SideBySide {
     }
 }
 
-/// Runs a history, a step for each run of bytes, and then lets every call come to its end. `check` is given the
-/// model before each operation, and the state after it.
+/// Runs a history, one step for each sequence of bytes, and then ends every call. Passes the model before each
+/// operation and the state after it to `check`.
 fn run<Bytes: AsRef<[u8]>>(history: &[Bytes], mut check: impl FnMut(&Queue, &SideBySide)) -> Queue {
     let settings = Settings {
         default_lease: 20,

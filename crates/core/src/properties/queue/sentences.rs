@@ -17,8 +17,8 @@ pub(super) fn hold(before: &Queue, after: &SideBySide) {
     }
 }
 
-/// A call that waits and gets a grant of its own leaves nobody behind who came before it. A caller that does
-/// not wait and gets one finds nobody in line.
+/// When a waiting call gets a new grant, no earlier call stays behind in line. When a call that does not wait gets a
+/// new grant, no call is in line.
 fn nobody_passes_the_line(before: &Queue, after: &Queue) {
     for key in KEYS {
         let Some(first) = after.eligible_at(key).next() else {
@@ -43,7 +43,7 @@ fn nobody_passes_the_line(before: &Queue, after: &Queue) {
     }
 }
 
-/// A call that is passed over waits, until its program is back, its time is up or somebody ends it.
+/// A call that is passed over keeps waiting until its program polls again, or until it times out or is ended.
 fn nothing_is_granted_that_is_passed_over(before: &Queue, after: &Queue) {
     for call in before.waiting().filter(|call| before.is_passed_over(call)) {
         let stays = after.waiting().any(|other| other.number == call.number);
@@ -84,8 +84,8 @@ fn each_call_ends_once(after: &SideBySide) {
     );
 }
 
-/// After a tick no call waits that has room and is not passed over, or whose owner holds the lock alone. Each lock that is waited for is
-/// looked at in turn.
+/// After a tick, no eligible call waits that has room or whose owner holds the lock alone. Ticks open all locks with
+/// waiting calls in turn.
 fn nobody_is_overlooked(after: &SideBySide) {
     for key in KEYS {
         let Some(first) = after.model.eligible_at(key).next() else {

@@ -1,5 +1,5 @@
-//! The system under test: the locks and the table of calls, driven as the server drives them. A tick looks only at
-//! the locks that are ready.
+//! The system under test: the locks and the table of calls, driven like by the server. A tick opens only the locks that
+//! are ready.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -27,7 +27,8 @@ pub(super) struct System {
     clock: u64,
     /// The sessions whose calls are passed over.
     away: BTreeSet<usize>,
-    /// An expiry was changed or the wall clock set back, of which no event tells: every lock is checked in turn.
+    /// True after an expiry was changed or the wall clock was set back. No event reports that, so every lock is checked
+    /// in turn.
     checks_all: bool,
 }
 
@@ -191,9 +192,10 @@ impl System {
             (verb, _) => {
                 let after = self.holder(key, owner).map(|holder| holder.grant.token);
                 if let (Some(before), Some(after)) = (before, after) {
-                    self.calls.answered(database, &name_of_key, before);
+                    let holder = (database, &name_of_key[..], name(owner));
+                    self.calls.answered(holder, before);
                     if after != before {
-                        self.calls.raise(database, &name_of_key, before, after);
+                        self.calls.raise(holder, before, after);
                     }
                 }
                 let lock = (database, &name_of_key[..]);
@@ -201,7 +203,7 @@ impl System {
                 match (verb, self.locks.holders(key)) {
                     // A restore or a swap had given it the lock: its calls are judged.
                     _ if own.is_some() => self.serve(key),
-                    // It makes no room, and those who had some came first.
+                    // It makes no room, and calls that had room came first.
                     (Verb::Acquire { .. }, _) => {}
                     // A renewal may shorten the lease that others wait for.
                     (Verb::Renew { .. }, Some(Holders::Exclusive(holder))) => {
@@ -300,7 +302,7 @@ impl System {
         );
     }
 
-    /// Every lock that somebody waits for, as it has its turn: in this round, or in the next one.
+    /// Serves every lock with waiting calls in its turn, which is in this round or in the next one.
     fn all_turns(&mut self) -> BTreeSet<Key> {
         let turns = 0..2 * self.calls.locks();
         turns
@@ -322,7 +324,7 @@ impl System {
                 self.locks.call(model::Call {
                     key,
                     owner,
-                    token: None,
+                    token: Some(give_back.token().number()),
                     verb,
                 });
             }
@@ -335,7 +337,7 @@ impl System {
         let (database, name_of_key) = (key.0, [key.1]);
         let mut just_granted: Option<usize> = None;
         loop {
-            self.calls.looked_at(database, &name_of_key);
+            self.calls.clear_ready(database, &name_of_key);
             let holders = self.locks.holders(key);
             if let Some(holders) = &holders {
                 self.calls

@@ -83,7 +83,7 @@ fn a_release_is_no_loss_for_the_session_that_it_names() {
 }
 
 #[test]
-fn what_closed_sessions_have_of_a_lock_is_released_before_a_command_on_it() {
+fn grants_of_closed_sessions_are_released_before_a_command_on_their_lock() {
     let mut sessions = open(3, 60_000);
     for number in 1..=30 {
         join(&mut sessions, number % 3 + 1, number, 30_000, ms(0));
@@ -106,7 +106,7 @@ fn what_closed_sessions_have_of_a_lock_is_released_before_a_command_on_it() {
 }
 
 #[test]
-fn nothing_is_missed_of_grants_that_are_in_no_order_yet() {
+fn unfiled_grants_are_not_missed() {
     let mut sessions = open(2, 60_000);
     let may_have_due = |sessions: &Sessions, at| sessions.may_have_due(ms(at).monotonic);
     for number in 1..=1200 {
@@ -191,7 +191,7 @@ fn ids_and_timeouts_have_their_ranges() {
 }
 
 #[test]
-fn a_flush_is_reported_little_by_little_and_first_for_a_lock_that_is_granted() {
+fn a_flush_is_reported_in_parts_and_first_for_a_lock_that_is_about_to_be_granted() {
     let mut sessions = open(1, 60_000);
     for number in 1..=4 {
         join(&mut sessions, 1, number, 30_000, ms(0));

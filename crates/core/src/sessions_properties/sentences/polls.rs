@@ -13,7 +13,7 @@ fn wait_ends(sessions: &mut Sessions) -> u64 {
 }
 
 #[test]
-fn sure_ms_is_the_wait_and_what_is_left_rounded_down() {
+fn sure_ms_is_the_wait_plus_the_time_left_rounded_down() {
     let mut sessions = open(1, 60_000);
     assert_eq!(reply(&mut sessions, 1, ms(0)).sure_ms, -1, "no grant");
     join(&mut sessions, 1, 1, 30_000, ms(0));
@@ -232,7 +232,7 @@ fn an_event_is_answered_until_the_same_connection_polls_again() {
 }
 
 #[test]
-fn the_events_of_a_dropped_reply_are_answered_again() {
+fn the_events_of_a_dropped_reply_are_sent_again() {
     let mut sessions = open(2, 60_000);
     let kind = || EventKind::Ended("timeout".into());
     sessions.report(id(1), &[1].into(), &owner(1), kind());
@@ -247,7 +247,7 @@ fn the_events_of_a_dropped_reply_are_answered_again() {
 }
 
 #[test]
-fn a_connection_that_changes_its_user_is_no_sign_of_life() {
+fn a_change_of_the_connections_user_is_not_a_sign_of_life() {
     let mut sessions = open(1, 2000);
     assert!(sessions.detach(id(1)));
     assert_eq!(sessions.next_timeout_at(), Some(ms(2500).monotonic));

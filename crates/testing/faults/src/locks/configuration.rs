@@ -121,6 +121,7 @@ fn alone() -> Vec<Setup> {
         "volatile-random",
         "volatile-ttl",
     ];
+    let fills = policies.map(Fault::Fill).to_vec();
     let clock = vec![
         Fault::ClockForward,
         Fault::ClockBack,
@@ -143,11 +144,7 @@ fn alone() -> Vec<Setup> {
         dying_waiters(),
         frozen_programs(),
         cut_programs(),
-        strict(
-            "memory-full",
-            policies.map(Fault::Fill).to_vec(),
-            START_ALONE,
-        ),
+        strict("memory-full", fills, START_ALONE),
         strict("clock-steps", clock, |_| {
             Ok(Box::new(Alone::start_with_clock(with_aof("always"))?))
         }),

@@ -15,7 +15,7 @@ use crate::run::{Findings, Run, names, with_clients};
 use crate::workload::{Configuration, Workload};
 use client::{Client, Record};
 use configuration::{Losses, Setup};
-use history::{Action, Call, History, Outcome, Refusal, Register};
+use history::{Acquire, Action, Call, History, Outcome, Refusal, Register};
 use nemesis::LocksNemesis;
 use program::Program;
 use rand::SeedableRng;
@@ -203,10 +203,10 @@ impl Drop for Ending<'_, '_> {
 fn event(call: &Call) -> Option<&'static str> {
     Some(match (&call.action, &call.outcome) {
         (_, Outcome::Refused(Refusal::NotAlone)) => "refused: not alone",
-        (Action::Acquire { block: true, .. }, Outcome::Nil) => "timed out",
-        (Action::Acquire { .. }, Outcome::Nil) => "refused: held",
-        (Action::Acquire { limit: Some(_), .. }, Outcome::Grant { .. }) => "shares",
-        (Action::Renew { .. }, Outcome::Grant { .. }) => "renewals",
+        (Action::Acquire(Acquire { block: true, .. }), Outcome::Nil) => "timed out",
+        (Action::Acquire(_), Outcome::Nil) => "refused: held",
+        (Action::Acquire(Acquire { limit: Some(_), .. }), Outcome::Grant(_)) => "shares",
+        (Action::Renew(_), Outcome::Grant(_)) => "renewals",
         (Action::Release { .. }, Outcome::Left(0)) => "last releases",
         (Action::Release { .. }, Outcome::Left(_)) => "partial releases",
         (Action::Release { .. }, Outcome::Refused(_)) => "refused releases",

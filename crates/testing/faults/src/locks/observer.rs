@@ -28,16 +28,9 @@ pub(crate) fn watch(stage: &Stage) -> (Vec<Sighting>, Vec<Call>) {
                 });
             let ended = stage.run.now();
             if let Ok((waiters, holders)) = reply {
-                calls.push(Call {
-                    client: NUMBER,
-                    key: key.clone(),
-                    owner: String::new(),
-                    action: Action::Look,
-                    sent,
-                    ended,
-                    outcome: protocol::outcome(&Action::Look, holders),
-                    session: None,
-                });
+                let outcome = protocol::outcome(&Action::Look, holders);
+                let look = Call::sent(NUMBER, key, "", Action::Look, sent);
+                calls.push(look.ended(ended, outcome));
                 sightings.push(Sighting {
                     key: key.clone(),
                     sent,

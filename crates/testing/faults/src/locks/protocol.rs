@@ -1,6 +1,6 @@
 //! Calls as commands to send, replies as outcomes.
 
-use history::{Action, Down, Holder, Limit, Outcome, Refusal};
+use history::{Action, Down, Granted, Holder, Limit, Outcome, Refusal};
 use redis::{Cmd, Value};
 use testbed::{Expect, Grant};
 
@@ -12,9 +12,9 @@ const LOOK: &str = "local fenced = redis.pcall('LOCK.FENCE', KEYS[1], 1)
 /// The command for an action. `wait_ms` is for an acquire that blocks.
 pub(crate) fn command(key: &str, owner: &str, action: &Action, wait_ms: u64) -> Cmd {
     let mut command = Builder(redis::cmd(match action {
-        Action::Acquire { .. } => "LOCK.ACQUIRE",
+        Action::Acquire(_) => "LOCK.ACQUIRE",
         Action::Release { .. } => "LOCK.RELEASE",
-        Action::Renew { .. } => "LOCK.RENEW",
+        Action::Renew(_) => "LOCK.RENEW",
         Action::Fence(_) => "LOCK.FENCE",
         Action::Look => "EVAL",
         Action::Remove => "DEL",
@@ -24,19 +24,13 @@ pub(crate) fn command(key: &str, owner: &str, action: &Action, wait_ms: u64) -> 
     }
     command.0.arg(key);
     match action {
-        Action::Acquire {
-            limit,
-            lease,
-            block,
-            holds,
-            token,
-        } => {
+        Action::Acquire(asks) => {
             command.0.arg(owner);
-            command.limit(*limit);
-            command.option("PX", *lease);
-            command.option("BLOCK", block.then_some(wait_ms));
-            command.option("HOLDS", *holds);
-            command.option("TOKEN", *token);
+            command.limit(asks.limit);
+            command.option("PX", asks.lease);
+            command.option("BLOCK", asks.block.then_some(wait_ms));
+            command.option("HOLDS", asks.holds);
+            command.option("TOKEN", asks.token);
         }
         Action::Release { down, token } => {
             command.0.arg(owner);
@@ -49,17 +43,12 @@ pub(crate) fn command(key: &str, owner: &str, action: &Action, wait_ms: u64) -> 
             }
             command.option("TOKEN", *token);
         }
-        Action::Renew {
-            limit,
-            lease,
-            token,
-            raise,
-        } => {
+        Action::Renew(asks) => {
             command.0.arg(owner);
-            command.limit(*limit);
-            command.option("PX", *lease);
-            command.option("TOKEN", *token);
-            command.option("RAISE", *raise);
+            command.limit(asks.limit);
+            command.option("PX", asks.lease);
+            command.option("TOKEN", asks.token);
+            command.option("RAISE", asks.raise);
         }
         Action::Fence(token) => {
             command.0.arg(token);
@@ -93,17 +82,16 @@ impl Builder {
 pub(crate) fn outcome(action: &Action, value: Value) -> Outcome {
     match (action, value) {
         (_, Value::Nil) => Outcome::Nil,
-        (Action::Acquire { .. } | Action::Renew { .. }, value) => {
+        (Action::Acquire(_) | Action::Renew(_), value) => {
             let grant = Grant::try_from(value).unwrap_or_else(|e| panic!("{action:?}: {e}"));
-            Outcome::Grant {
+            let limit = grant.limit.map(|limit| Value::Int(limit).number());
+            Outcome::Grant(Granted {
                 token: Value::Int(grant.token).number(),
                 owner: String::from_utf8(grant.owner).expect("our owners are text"),
                 holds: Value::Int(grant.holds).number(),
                 lease: Value::Int(grant.lease).number(),
-                limit: grant
-                    .limit
-                    .map(|limit| Limit::new(Value::Int(limit).number())),
-            }
+                limit: limit.map(Limit::new),
+            })
         }
         (Action::Look, value) => {
             let holders: Vec<_> = value.items().into_iter().map(holder).collect();

@@ -2,7 +2,7 @@
 
 use super::event::{Event, Orders, contender_of};
 use crate::clock;
-use history::{Action, Call, Moment, Outcome, Write, Written};
+use history::{Action, Call, Granted, Moment, Outcome, Write, Written};
 use std::collections::{BTreeMap, HashMap};
 use std::process::Command;
 use std::sync::mpsc::Receiver;
@@ -152,7 +152,7 @@ impl Progress {
     fn take_call(&mut self, call: &Call) {
         if let Action::Release { .. } = call.action {
             self.holds.remove(&call.client);
-        } else if let Outcome::Grant { token, .. } = call.outcome {
+        } else if let Outcome::Grant(Granted { token, .. }) = call.outcome {
             self.holds.insert(call.client, (call.key.clone(), token));
             let obtained = self.obtained.entry(call.key.clone()).or_default();
             *obtained = call.ended.max(*obtained);

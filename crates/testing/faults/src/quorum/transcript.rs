@@ -3,7 +3,7 @@
 use super::event::Event;
 use super::process::Record;
 use crate::run::Run;
-use history::{Action, Call, History, Moment, Outcome, Span, Trust};
+use history::{Action, Call, Granted, History, Moment, Outcome, Span, Trust};
 use std::collections::HashMap;
 
 /// How much longer than it was ready to wait a caller may have to, while the machine is busy.
@@ -72,10 +72,10 @@ impl Reading<'_> {
 
     fn ended(&mut self, call: &Call, reason: Option<&str>) {
         let under_way = self.under_way.remove(&call.client);
-        let Action::Acquire { .. } = call.action else {
+        let Action::Acquire(_) = call.action else {
             return;
         };
-        if let Outcome::Grant { token, .. } = call.outcome {
+        if let Outcome::Grant(Granted { token, .. }) = call.outcome {
             let trust = Trust {
                 key: call.key.clone(),
                 token,
@@ -96,11 +96,9 @@ impl Reading<'_> {
         if let Some((_, limit)) = under_way
             && call.ended > limit + stopped + SLACK
         {
-            let late = call.ended - limit - stopped;
-            self.run.trouble(format!(
-                "an answer about {} came {late} us later than it should",
-                call.key
-            ));
+            let (key, late) = (&call.key, call.ended - limit - stopped);
+            let text = format!("an answer about {key} came {late} us later than it should");
+            self.run.trouble(text);
         }
     }
 
@@ -110,12 +108,9 @@ impl Reading<'_> {
             return;
         };
         if self.strict && at < trust.span.to {
-            self.run.trouble(format!(
-                "token {} of {} was lost {} us before its time",
-                trust.token,
-                trust.key,
-                trust.span.to - at
-            ));
+            let (token, key, early) = (trust.token, &trust.key, trust.span.to - at);
+            let text = format!("token {token} of {key} was lost {early} us before its time");
+            self.run.trouble(text);
         }
         trust.span.to = trust.span.to.min(at);
     }

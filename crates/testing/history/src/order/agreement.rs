@@ -20,7 +20,7 @@ use super::search::{Verdict, search};
 use super::times::{Scene, Times};
 use crate::clock::ServerClock;
 use crate::story::Story;
-use crate::{Action, Call, Down, History, Mode, Outcome, Refusal};
+use crate::{Acquire, Action, Call, Granted, History, Mode, Outcome, Refusal};
 
 /// Longer than any history here.
 const LEASE: u64 = 1_000_000;
@@ -141,54 +141,41 @@ fn random_history(seed: u64, wrong: bool) -> History {
         let owner = ["ann", "bob", "cat"][random.random_range(0..3)].to_owned();
         let at = u64::from(client) * 1000 + 10_000;
         let (action, outcome) = if random.random_range(0..3) == 0 {
-            let action = Action::Release {
-                down: Down::All,
-                token: None,
-            };
             let outcome = match &holder {
                 None => Outcome::Refused(Refusal::NotHeld),
                 Some((of, ..)) if *of != owner => Outcome::Refused(Refusal::NotOwner),
                 Some(_) => Outcome::Left(0),
             };
             holder = holder.filter(|(of, ..)| *of != owner);
-            (action, outcome)
+            (Action::RELEASE, outcome)
         } else {
-            let action = Action::Acquire {
-                limit: None,
+            let action = Action::Acquire(Acquire {
                 lease: Some(LEASE),
-                block: false,
-                holds: None,
-                token: None,
-            };
+                ..Acquire::default()
+            });
             let (of, token, holds) = holder.get_or_insert_with(|| {
                 last_token += 10;
                 (owner.clone(), last_token, 0)
             });
             let outcome = if *of == owner {
                 *holds += 1;
-                Outcome::Grant {
+                Outcome::Grant(Granted {
                     token: *token,
                     owner: owner.clone(),
                     holds: *holds,
                     lease: LEASE,
                     limit: None,
-                }
+                })
             } else {
                 Outcome::Nil
             };
             (action, outcome)
         };
         let is_lost = random.random_range(0..10) == 0;
-        calls.push(Call {
-            client,
-            key: "lock".to_owned(),
-            owner,
-            action,
-            sent: at - random.random_range(0..5000),
-            ended: at + random.random_range(1..5000),
-            outcome: if is_lost { Outcome::Lost } else { outcome },
-            session: None,
-        });
+        let sent = at - random.random_range(0..5000);
+        let ended = at + random.random_range(1..5000);
+        let outcome = if is_lost { Outcome::Lost } else { outcome };
+        calls.push(Call::sent(client, "lock", &owner, action, sent).ended(ended, outcome));
     }
     if wrong {
         let which = random.random_range(0..calls.len());

@@ -3,7 +3,7 @@
 use super::lock_state::{Debt, Held, State, Token};
 use super::operation::{Need, Operation, What};
 use super::times::{End, Scene, Times};
-use crate::{Action, Call, Holder, Limit, Outcome, Refusal, Written};
+use crate::{Acquire, Action, Call, Granted, Holder, Limit, Outcome, Refusal, Renew, Written};
 
 /// A lock, as it may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,9 +184,7 @@ impl<'a> Candidate<'a> {
                 (Outcome::Refused(told), Reply::Refused(refusal)) if *told == refusal => {
                     candidates.push(then);
                 }
-                (outcome @ Outcome::Grant { .. }, Reply::Grant) => {
-                    candidates.extend(then.told(call, outcome));
-                }
+                (Outcome::Grant(told), Reply::Grant) => candidates.extend(then.told(call, told)),
                 (Outcome::Holders(holders), Reply::Holders) => {
                     candidates.extend(then.listed(holders));
                 }
@@ -198,11 +196,11 @@ impl<'a> Candidate<'a> {
 
     /// Whether this call waits in vain: it has no room, nor a hold already.
     fn is_stuck(&self, waiting: &Call) -> bool {
-        let Action::Acquire { limit, .. } = waiting.action else {
+        let Action::Acquire(asks) = waiting.action else {
             return false;
         };
         self.place(&waiting.owner).is_none()
-            && (self.state.others || !self.state.has_room(limit.unwrap_or(Limit::ONE)))
+            && (self.state.others || !self.state.has_room(asks.limit.unwrap_or(Limit::ONE)))
     }
 
     /// Whether the call has brought its grant's limit down.
@@ -237,23 +235,14 @@ impl<'a> Candidate<'a> {
     }
 
     /// A grant was replied: what is known when it is that of this candidate.
-    fn told(mut self, call: &Call, outcome: &Outcome) -> Option<Self> {
-        let Outcome::Grant {
-            token,
-            ref owner,
-            holds,
-            lease,
-            limit,
-        } = *outcome
-        else {
-            return None;
-        };
+    fn told(mut self, call: &Call, told: &Granted) -> Option<Self> {
         let place = self.place(&call.owner)?;
-        let fits = self.state.holders[place].fits(token, holds, lease, limit);
-        if !fits || *owner != call.owner {
+        let held = &self.state.holders[place];
+        let fits = held.fits(told.token, told.holds, told.lease, told.limit);
+        if !fits || told.owner != call.owner {
             return None;
         }
-        self.learn(place, token);
+        self.learn(place, told.token);
         self.alone_or_not();
         Some(self)
     }
@@ -386,8 +375,8 @@ pub(super) enum Reply {
 
 fn named(action: &Action) -> [Option<u64>; 2] {
     match action {
-        Action::Acquire { token, .. } | Action::Release { token, .. } => [*token, None],
-        Action::Renew { token, raise, .. } => [*token, *raise],
+        Action::Acquire(Acquire { token, .. }) | Action::Release { token, .. } => [*token, None],
+        Action::Renew(asks) => [asks.token, asks.raise],
         Action::Fence(token) => [Some(*token), None],
         Action::Look | Action::Remove => [None, None],
     }
@@ -395,6 +384,6 @@ fn named(action: &Action) -> [Option<u64>; 2] {
 
 fn raises(before: &Candidate<'_>, call: &Call) -> bool {
     let place = before.place(&call.owner);
-    matches!((place, &call.action), (Some(place), Action::Renew { raise: Some(raise), .. })
+    matches!((place, &call.action), (Some(place), Action::Renew(Renew { raise: Some(raise), .. }))
         if !before.state.holders[place].matches(Some(*raise)))
 }

@@ -3,7 +3,7 @@
 use super::candidate::{Candidate, Reply};
 use super::lock_state::{Held, Token};
 use super::times::Scene;
-use crate::{Action, Call, Down, Limit, Refusal};
+use crate::{Acquire, Action, Call, Down, Limit, Refusal, Renew};
 
 /// The lease of a new grant that names none.
 pub(super) const DEFAULT_LEASE: u64 = 30_000;
@@ -22,9 +22,9 @@ impl<'a> Candidate<'a> {
             }
             (Action::Look, _) if self.state.holders.is_empty() => Reply::Nil,
             (Action::Look, _) => Reply::Holders,
-            (Action::Acquire { .. }, None) => self.enter(call, scene),
+            (Action::Acquire(asks), None) => self.enter(&call.owner, asks, scene),
             (_, None) => Reply::Refused(self.not_a_holder()),
-            (Action::Acquire { .. }, Some(place)) => self.enter_again(place, call, scene),
+            (Action::Acquire(asks), Some(place)) => self.enter_again(place, asks, scene),
             (Action::Release { down, token }, Some(place)) => {
                 let held = &self.state.holders[place];
                 if !held.matches(*token) {
@@ -37,24 +37,21 @@ impl<'a> Candidate<'a> {
                 };
                 self.release(place, left, scene)
             }
-            (Action::Renew { .. }, Some(place)) => self.renew(place, call, scene),
+            (Action::Renew(asks), Some(place)) => self.renew(place, asks, scene),
         }
     }
 
-    fn enter(&mut self, call: &'a Call, scene: Scene<'_>) -> Reply {
-        let Action::Acquire { limit, lease, .. } = call.action else {
-            return Reply::Nil;
-        };
-        let limit = limit.unwrap_or(Limit::ONE);
-        if expects_holds(&call.action) {
+    fn enter(&mut self, owner: &'a str, asks: &Acquire, scene: Scene<'_>) -> Reply {
+        let limit = asks.limit.unwrap_or(Limit::ONE);
+        if expects_holds(asks) {
             return Reply::Refused(self.not_a_holder());
         }
         if !self.state.has_room(limit) {
             return Reply::Nil;
         }
-        let lease = lease.unwrap_or(DEFAULT_LEASE);
+        let lease = asks.lease.unwrap_or(DEFAULT_LEASE);
         let held = Held {
-            owner: &call.owner,
+            owner,
             token: Token::Above(self.state.highest),
             holds: 1,
             lease,
@@ -66,32 +63,23 @@ impl<'a> Candidate<'a> {
         Reply::Grant
     }
 
-    fn enter_again(&mut self, place: usize, call: &Call, scene: Scene<'_>) -> Reply {
-        let Action::Acquire {
-            limit,
-            lease,
-            holds,
-            token,
-            ..
-        } = call.action
-        else {
-            return Reply::Nil;
-        };
+    fn enter_again(&mut self, place: usize, asks: &Acquire, scene: Scene<'_>) -> Reply {
+        let holds = asks.holds;
         let held = &self.state.holders[place];
         if holds.is_some_and(|wanted| held.holds + 1 < wanted) {
             return Reply::Refused(Refusal::NotHeld);
         }
-        if !held.matches(token) {
+        if !held.matches(asks.token) {
             return Reply::Refused(Refusal::Fenced);
         }
-        if !self.narrow(place, limit.unwrap_or(Limit::ONE)) {
+        if !self.narrow(place, asks.limit.unwrap_or(Limit::ONE)) {
             return Reply::Refused(Refusal::NotAlone);
         }
         let held = &mut self.state.holders[place];
         if holds.is_none_or(|wanted| held.holds < wanted) {
             held.holds += 1;
         }
-        held.lease = held.lease.max(lease.unwrap_or(0));
+        held.lease = held.lease.max(asks.lease.unwrap_or(0));
         held.answered = true;
         let lease = held.lease;
         self.times.lengthen(place, lease, scene);
@@ -111,19 +99,11 @@ impl<'a> Candidate<'a> {
         Reply::Left(left)
     }
 
-    fn renew(&mut self, place: usize, call: &Call, scene: Scene<'_>) -> Reply {
-        let Action::Renew {
-            limit,
-            lease,
-            token,
-            raise,
-        } = call.action
-        else {
-            return Reply::Nil;
-        };
+    fn renew(&mut self, place: usize, asks: &Renew, scene: Scene<'_>) -> Reply {
+        let (limit, raise) = (asks.limit, asks.raise);
         let held = &self.state.holders[place];
         let raised = raise.is_some() && held.matches(raise);
-        if !raised && !held.matches(token) {
+        if !raised && !held.matches(asks.token) {
             return Reply::Refused(Refusal::Fenced);
         }
         let wider = limit.filter(|limit| *limit > held.limit);
@@ -132,7 +112,7 @@ impl<'a> Candidate<'a> {
         }
         let held = &mut self.state.holders[place];
         held.limit = wider.unwrap_or(held.limit);
-        held.lease = lease.unwrap_or(held.lease);
+        held.lease = asks.lease.unwrap_or(held.lease);
         held.answered = true;
         let lease = held.lease;
         self.times.ends[place] = self.times.lease(lease, scene);
@@ -163,12 +143,6 @@ impl<'a> Candidate<'a> {
 }
 
 /// Whether an acquire counts on holds that it has already.
-pub(super) fn expects_holds(action: &Action) -> bool {
-    matches!(
-        action,
-        Action::Acquire {
-            holds: Some(2..),
-            ..
-        } | Action::Acquire { token: Some(_), .. }
-    )
+pub(super) fn expects_holds(asks: &Acquire) -> bool {
+    asks.holds.is_some_and(|holds| holds > 1) || asks.token.is_some()
 }

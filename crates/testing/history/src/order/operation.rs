@@ -5,8 +5,7 @@ use std::fmt;
 use crate::presence::is_present;
 use crate::rules::blocks;
 use crate::story::Story;
-use crate::text::Seconds;
-use crate::{Action, Call, Down, Moment, Outcome, Register, Span, Write, Written};
+use crate::{Action, Call, Moment, Outcome, Register, Span, Write, Written};
 
 /// How long after a call's end INFO may still show what the call gives back. Other commands have it
 /// given back first; INFO changes nothing, and while writes are paused nobody else does.
@@ -138,15 +137,11 @@ pub(super) fn operations<'a>(story: &Story<'a>) -> Vec<Operation<'a>> {
 
 /// Whether a release may have met a waiting call of its owner, and ended it.
 fn may_call_off(story: &Story<'_>, release: &Call) -> bool {
-    let all = Action::Release {
-        down: Down::All,
-        token: None,
-    };
-    release.action == all
+    release.action == Action::RELEASE
         && story.calls.iter().any(|call| {
             blocks(call)
                 && call.owner == release.owner
-                && !matches!(call.outcome, Outcome::Grant { .. })
+                && !matches!(call.outcome, Outcome::Grant(_))
                 && call.sent <= release.ended
                 && call.ended >= release.sent
         })
@@ -177,19 +172,12 @@ impl fmt::Display for Operation<'_> {
         match &self.what {
             What::Call { call, .. } => call.fmt(f),
             What::Write(write) => write.fmt(f),
-            What::GiveBack(_) => write!(
-                f,
-                "[{} {} what a call took is given back]",
-                Seconds(self.sent),
-                Seconds(self.ended)
-            ),
-            What::Loss(loss) => write!(f, "[{} {} loss]", Seconds(loss.from), Seconds(loss.to)),
-            What::SetBack(back) => write!(
-                f,
-                "[{} {} clock set back]",
-                Seconds(back.from),
-                Seconds(back.to)
-            ),
+            What::GiveBack(_) => {
+                let span = Span::new(self.sent, self.ended);
+                write!(f, "[{span} what a call took is given back]")
+            }
+            What::Loss(span) => write!(f, "[{span} loss]"),
+            What::SetBack(span) => write!(f, "[{span} clock set back]"),
         }
     }
 }

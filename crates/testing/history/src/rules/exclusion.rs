@@ -34,16 +34,12 @@ impl Evidence<'_, '_> {
 
     fn tell(&self, holds: &[Hold], how: &str, (held, other): Clash) -> String {
         let holds = holds.iter().filter(|hold| hold.grant == held);
-        let spans: Vec<_> = holds
-            .map(|hold| format!("{} to {}", Seconds(hold.span.from), Seconds(hold.span.to)))
-            .collect();
-        let (held, other) = (&self.grants.all()[held], &self.grants.all()[other]);
-        format!(
-            "{} {how} from {}, while {} did",
-            name(held),
-            spans.join(", "),
-            name(other)
-        )
+        let told =
+            |hold: &Hold| format!("{} to {}", Seconds(hold.span.from), Seconds(hold.span.to));
+        let spans: Vec<_> = holds.map(told).collect();
+        let [held, other] = [held, other].map(|grant| name(&self.grants.all()[grant]));
+        let spans = spans.join(", ");
+        format!("{held} {how} from {spans}, while {other} did")
     }
 
     fn clashes(&self, holds: &[Hold]) -> BTreeSet<Clash> {
@@ -101,11 +97,9 @@ impl Evidence<'_, '_> {
             frees && call.ended >= first
         });
         let taken = ends.map(|call| call.ended).min();
-        let lapsed = grant.shown.iter().filter_map(|call| match call.outcome {
-            Outcome::Grant { lease, .. } => {
-                Some(call.ended.saturating_add(lease.saturating_mul(1000)))
-            }
-            _ => None,
+        let lapsed = grant.shown.iter().filter_map(|call| {
+            let lease = call.granted()?.lease;
+            Some(call.ended.saturating_add(lease.saturating_mul(1000)))
         });
         taken
             .unwrap_or(Moment::MAX)

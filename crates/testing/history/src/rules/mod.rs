@@ -26,10 +26,7 @@ pub(crate) struct Evidence<'s, 'a> {
 impl<'s, 'a> Evidence<'s, 'a> {
     pub(crate) fn of(story: &'s Story<'a>) -> Self {
         let grants = Grants::of(story);
-        let always = Span {
-            from: 0,
-            to: Moment::MAX,
-        };
+        let always = Span::new(0, Moment::MAX);
         Self {
             holds: holds::certain(story, &grants, &story.quiet_times()),
             promised: holds::certain(story, &grants, &[always]),
@@ -83,5 +80,8 @@ impl<'s, 'a> Evidence<'s, 'a> {
 
 /// Whether an acquire waits where the lock is held.
 pub(crate) fn blocks(call: &crate::Call) -> bool {
-    matches!(call.action, crate::Action::Acquire { block: true, .. })
+    matches!(
+        call.action,
+        crate::Action::Acquire(crate::Acquire { block: true, .. })
+    )
 }

@@ -3,7 +3,7 @@
 use super::Evidence;
 use crate::grants::Grant;
 use crate::report::{Counts, Kind, Violation};
-use crate::{Action, Call, Moment, Outcome, Register, Write, Written};
+use crate::{Action, Call, Granted, Moment, Outcome, Register, Write, Written};
 
 impl Evidence<'_, '_> {
     pub(super) fn registers(&self, found: &mut Vec<Violation>, counts: &mut Counts) {
@@ -92,10 +92,8 @@ impl Evidence<'_, '_> {
     /// Somebody may have lifted the grant above the token, unheard.
     fn may_be_raised(&self, grant: &Grant<'_>, write: &Write) -> bool {
         self.story.calls.iter().any(|call| match call.action {
-            Action::Renew {
-                raise: Some(raise), ..
-            } => {
-                raise > write.token
+            Action::Renew(asks) => {
+                asks.raise.is_some_and(|raise| raise > write.token)
                     && call.owner == grant.owner
                     && call.sent < write.ended
                     && call.outcome == Outcome::Lost
@@ -131,7 +129,7 @@ impl Evidence<'_, '_> {
         match (&call.action, &call.outcome) {
             (Action::Remove, Outcome::Done) => known,
             (Action::Release { .. }, Outcome::Left(0)) => known && call.owner == grant.owner,
-            (_, Outcome::Grant { token, .. }) => grant
+            (_, Outcome::Grant(Granted { token, .. })) => grant
                 .tokens
                 .last()
                 .is_some_and(|last| last < token && self.grants.exclude_each_other(*last, *token)),

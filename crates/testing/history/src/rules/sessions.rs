@@ -8,7 +8,7 @@ use crate::grants::shown;
 use crate::report::{Kind, Violation};
 use crate::story::granted;
 use crate::text::Seconds;
-use crate::{Action, Call, Down, InSession, Moment, Outcome, Poll};
+use crate::{Action, Call, Down, InSession, Moment, Outcome, Poll, Renew};
 
 /// A call, the session that it names, and which grant it was answered.
 type Joins<'c> = (&'c Call, InSession, usize);
@@ -74,10 +74,7 @@ impl Evidence<'_, '_> {
         let leaves = self.story.calls.iter().filter(|call| {
             let moves = call.owner == owner
                 && call.session.is_some_and(|other| other.id != session.id)
-                && matches!(
-                    call.outcome,
-                    Outcome::Grant { .. } | Outcome::Lost | Outcome::GivenBack
-                );
+                && (call.granted().is_some() || call.is_unanswered());
             call.ended >= joins.sent && (moves || self.may_release(call, index))
         });
         leaves.map(|call| call.sent).min().unwrap_or(Moment::MAX)
@@ -138,8 +135,8 @@ impl Evidence<'_, '_> {
         let owner = self.grants.all()[index].owner;
         self.story.calls.iter().any(|call| {
             call.owner == owner
-                && matches!(call.action, Action::Renew { lease: Some(_), .. })
-                && matches!(call.outcome, Outcome::Grant { .. } | Outcome::Lost)
+                && matches!(call.action, Action::Renew(Renew { lease: Some(_), .. }))
+                && matches!(call.outcome, Outcome::Grant(_) | Outcome::Lost)
                 && call.sent <= to
                 && call.ended >= from
         })

@@ -36,10 +36,6 @@ impl Evidence<'_, '_> {
 }
 
 fn name(trust: &Trust) -> String {
-    format!(
-        "token {} was trusted from {} to {}",
-        trust.token,
-        Seconds(trust.span.from),
-        Seconds(trust.span.to)
-    )
+    let [from, to] = [trust.span.from, trust.span.to].map(Seconds);
+    format!("token {} was trusted from {from} to {to}", trust.token)
 }

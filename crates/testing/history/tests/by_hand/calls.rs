@@ -1,8 +1,8 @@
 //! Calls in few words. Times are in milliseconds.
 
 use history::{
-    Action, Down, History, Holder, InSession, Kind, Limit, Mode, Outcome, Poll, Refusal, Register,
-    Renewed, Report, Sighting, Span, Trust, Write, Written, check,
+    Acquire, Action, Down, Granted, History, Holder, InSession, Kind, Limit, Mode, Outcome, Poll,
+    Refusal, Register, Renew, Renewed, Report, Sighting, Span, Trust, Write, Written, check,
 };
 
 /// The lease that calls ask for unless they say otherwise.
@@ -22,27 +22,16 @@ pub(crate) struct Example {
 
 /// A call by this owner, or by nobody, with no outcome yet.
 fn call(owner: &str, action: Action) -> Call {
-    Call(history::Call {
-        client: owner.bytes().map(u32::from).sum(),
-        key: "lock".to_owned(),
-        owner: owner.to_owned(),
-        action,
-        sent: 0,
-        ended: 0,
-        outcome: Outcome::Lost,
-        session: None,
-    })
+    let client = owner.bytes().map(u32::from).sum();
+    Call(history::Call::sent(client, "lock", owner, action, 0)).at(0, 0)
 }
 
 pub(crate) fn acquire(owner: &str) -> Call {
-    let action = Action::Acquire {
-        limit: None,
+    let asks = Acquire {
         lease: Some(LEASE),
-        block: false,
-        holds: None,
-        token: None,
+        ..Acquire::default()
     };
-    call(owner, action)
+    call(owner, Action::Acquire(asks))
 }
 
 pub(crate) fn release(owner: &str) -> Call {
@@ -54,13 +43,11 @@ pub(crate) fn release(owner: &str) -> Call {
 }
 
 pub(crate) fn renew(owner: &str) -> Call {
-    let action = Action::Renew {
-        limit: None,
+    let asks = Renew {
         lease: Some(LEASE),
-        token: None,
-        raise: None,
+        ..Renew::default()
     };
-    call(owner, action)
+    call(owner, Action::Renew(asks))
 }
 
 pub(crate) fn fence(token: u64) -> Call {
@@ -93,21 +80,25 @@ impl Call {
     }
 
     pub(crate) fn px(mut self, ms: u64) -> Self {
-        if let Action::Acquire { lease, .. } | Action::Renew { lease, .. } = &mut self.0.action {
+        if let Action::Acquire(Acquire { lease, .. }) | Action::Renew(Renew { lease, .. }) =
+            &mut self.0.action
+        {
             *lease = Some(ms);
         }
         self
     }
 
     pub(crate) fn block(mut self) -> Self {
-        if let Action::Acquire { block, .. } = &mut self.0.action {
-            *block = true;
+        if let Action::Acquire(asks) = &mut self.0.action {
+            asks.block = true;
         }
         self
     }
 
     pub(crate) fn limit(mut self, holders: u32) -> Self {
-        if let Action::Acquire { limit, .. } | Action::Renew { limit, .. } = &mut self.0.action {
+        if let Action::Acquire(Acquire { limit, .. }) | Action::Renew(Renew { limit, .. }) =
+            &mut self.0.action
+        {
             *limit = Some(Limit::new(holders));
         }
         self
@@ -119,7 +110,7 @@ impl Call {
 
     pub(crate) fn holds(mut self, count: u32) -> Self {
         match &mut self.0.action {
-            Action::Acquire { holds, .. } => *holds = Some(count),
+            Action::Acquire(asks) => asks.holds = Some(count),
             Action::Release { down, .. } => *down = Down::To(count),
             _ => {}
         }
@@ -127,9 +118,9 @@ impl Call {
     }
 
     pub(crate) fn token(mut self, number: u64) -> Self {
-        if let Action::Acquire { token, .. }
+        if let Action::Acquire(Acquire { token, .. })
         | Action::Release { token, .. }
-        | Action::Renew { token, .. } = &mut self.0.action
+        | Action::Renew(Renew { token, .. }) = &mut self.0.action
         {
             *token = Some(number);
         }
@@ -144,8 +135,8 @@ impl Call {
     }
 
     pub(crate) fn raise(mut self, number: u64) -> Self {
-        if let Action::Renew { raise, .. } = &mut self.0.action {
-            *raise = Some(number);
+        if let Action::Renew(asks) = &mut self.0.action {
+            asks.raise = Some(number);
         }
         self
     }
@@ -163,19 +154,19 @@ impl Call {
 
     /// A grant with the lease of a call that asks for none.
     pub(crate) fn shows(self, owner: &str, token: u64, holds: u32) -> Self {
-        let (Action::Acquire { limit, lease, .. } | Action::Renew { limit, lease, .. }) =
-            self.0.action
+        let (Action::Acquire(Acquire { limit, lease, .. })
+        | Action::Renew(Renew { limit, lease, .. })) = self.0.action
         else {
             let holder = holder(owner, token, holds, Limit::ONE);
             return self.is(Outcome::Holders(vec![holder]));
         };
-        self.is(Outcome::Grant {
+        self.is(Outcome::Grant(Granted {
             token,
             owner: owner.to_owned(),
             holds,
             lease: lease.unwrap_or(LEASE),
             limit,
-        })
+        }))
     }
 
     /// One more holder of this limit is shown.
@@ -349,8 +340,5 @@ impl Example {
 }
 
 fn span(from: u64, to: u64) -> Span {
-    Span {
-        from: from * 1000,
-        to: to * 1000,
-    }
+    Span::new(from * 1000, to * 1000)
 }

@@ -23,11 +23,7 @@ pub(crate) fn examples() -> Vec<Example> {
             .calls(two(acquire("cat").at(20, 21))),
         wrong("a lock that is free", [NoCycle, NoOrder])
             .calls([acquire("bob").block().at(20, 21).refused(Deadlock)]),
-        wrong(
-            "the caller has let go of what the other waits for",
-            [NoCycle],
-        )
-        .calls([
+        wrong("the caller let go of what the other waits for", [NoCycle]).calls([
             acquire("ann").at(0, 1).granted(10, 1),
             acquire("bob").of("other").at(2, 3).granted(20, 1),
             release("bob").of("other").at(4, 5).left(0),

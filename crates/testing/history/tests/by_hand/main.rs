@@ -30,7 +30,7 @@ fn what_no_lock_may_do() {
         let expected: BTreeSet<_> = kinds.iter().copied().collect();
         let found: BTreeSet<_> = report.violations.iter().map(|found| found.kind).collect();
         if found != expected || !report.undecided.is_empty() {
-            misjudged.push(format!("{name}: expected {expected:?}, but\n{report}"));
+            misjudged.push(format!("{name}: expected {expected:?}, but\n{report:#?}"));
         }
     }
     assert!(misjudged.is_empty(), "{}", misjudged.join("\n"));
@@ -49,13 +49,11 @@ fn counts() {
         .writes(Register::Sql, 30, 22, Written::Taken)
         .writes(Register::Sql, 10, 24, Written::Refused);
     let report = example.check();
-    assert!(report.passed(), "{report}");
+    assert!(report.passed(), "{report:#?}");
     let counts = &report.counts;
     assert_eq!(counts.operations, 4);
-    assert_eq!(
-        (counts.grants, counts.hand_offs, counts.re_entries),
-        (2, 1, 1)
-    );
+    let grants = (counts.grants, counts.hand_offs, counts.re_entries);
+    assert_eq!(grants, (2, 1, 1));
     let writes = &counts.writes[&Register::Sql];
     assert_eq!((writes.taken, writes.stale_refused), (2, 1));
 }
@@ -92,7 +90,7 @@ fn who_lost_a_grant() {
     for (calls, losers) in cases {
         let example = right("a loss").calls([acquired.clone()]).calls(calls);
         let report = example.loses(7, 9).mode(Mode::Lossy).check();
-        assert!(report.passed(), "{report}");
+        assert!(report.passed(), "{report:#?}");
         let losses = &report.losses;
         assert_eq!(report.counts.lost_grants, losers.len(), "{losses:?}");
         let pairs = losses.iter().zip(losers);
@@ -113,9 +111,7 @@ fn an_explanation_tells_the_shortest_history_that_is_wrong() {
     let text = &example.check().violations[0].text;
     let unexplained = "nothing explains [0.002000 0.003000 client 317: RELEASE by ann -> NotHeld]";
     assert!(text.contains(unexplained), "{text}");
-    assert!(
-        text.contains("held by ann with holds 1, token 10"),
-        "{text}"
-    );
+    let held = "held by ann with holds 1, token 10";
+    assert!(text.contains(held), "{text}");
     assert!(!text.contains("bob"), "{text}");
 }

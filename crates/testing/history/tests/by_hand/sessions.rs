@@ -52,27 +52,18 @@ pub(crate) fn examples() -> Vec<Example> {
 
 fn overtakings() -> Vec<Example> {
     vec![
-        wrong(
-            "a queued call is overtaken while its program polls",
-            [QueueOrder],
-        )
-        .overtaken(acquire("ann").queue(1))
-        .polls_on(),
-        wrong(
-            "and polls on a new connection before the old one closes",
-            [QueueOrder],
-        )
-        .overtaken(acquire("ann").queue(1))
-        .polls(1, 5, 6, 0)
-        .polls(2, 30, 31, 0)
-        .polls(1, 35, 36, 0)
-        .polls(2, 70, 71, 0),
-        wrong(
-            "a blocked call of a session is overtaken while its program polls",
-            [QueueOrder],
-        )
-        .overtaken(acquire("ann").block().session(1))
-        .polls_on(),
+        wrong("overtaken in line while its program polls", [QueueOrder])
+            .overtaken(acquire("ann").queue(1))
+            .polls_on(),
+        wrong("and polls anew before the old one closes", [QueueOrder])
+            .overtaken(acquire("ann").queue(1))
+            .polls(1, 5, 6, 0)
+            .polls(2, 30, 31, 0)
+            .polls(1, 35, 36, 0)
+            .polls(2, 70, 71, 0),
+        wrong("a blocked call of a session is overtaken", [QueueOrder])
+            .overtaken(acquire("ann").block().session(1))
+            .polls_on(),
         // Ann waits for a free lock after a stall of the server, and so bob does not get it.
         wrong("a program polls, and gets a free lock late", [NoOrder])
             .calls([
@@ -84,11 +75,8 @@ fn overtakings() -> Vec<Example> {
                 look().at(65, 66).nil(),
             ])
             .polls_on(),
-        wrong(
-            "a call without a session is never passed over",
-            [QueueOrder],
-        )
-        .overtaken(acquire("ann").block()),
+        wrong("a call of no session is never passed over", [QueueOrder])
+            .overtaken(acquire("ann").block()),
     ]
 }
 
@@ -134,18 +122,12 @@ fn broken_promises() -> Vec<Example> {
             .polls(1, 1000, 1010, 900),
         // Granted while the clock is an hour ahead, perhaps renewed until the session ended, before the clock was set
         // right, and free for somebody else 3 s after that.
-        wrong(
-            "the session ended when the clock was set back",
-            [Exclusion, NoOrder],
-        )
-        .calls([acquire("ann").at(100, 101).granted(10, 1), taken(3301)])
-        .renews("ann", 100, 250)
-        .steps(50, 3_600_000)
-        .steps(300, 0),
-        wrong(
-            "held beyond its lease when its session has ended",
-            [NoOrder],
-        )
-        .renewed([look().at(5200, 5201).shows("ann", 10, 1)]),
+        wrong("a session ended by a clock set back", [Exclusion, NoOrder])
+            .calls([acquire("ann").at(100, 101).granted(10, 1), taken(3301)])
+            .renews("ann", 100, 250)
+            .steps(50, 3_600_000)
+            .steps(300, 0),
+        wrong("held beyond its lease after its session's end", [NoOrder])
+            .renewed([look().at(5200, 5201).shows("ann", 10, 1)]),
     ]
 }

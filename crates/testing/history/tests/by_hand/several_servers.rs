@@ -10,30 +10,24 @@ use crate::calls::{Example, acquire, release, wrong};
 
 pub(crate) fn examples() -> impl Iterator<Item = Example> {
     let examples = [
-        wrong(
-            "two who trust their holds at once, both long after they had asked",
-            [Exclusion],
-        )
-        .calls([
-            acquire("ann").px(100).at(0, 500).granted(10, 1),
-            acquire("bob").px(100).at(0, 550).granted(20, 1),
-        ])
-        .trusts(10, 500, 580)
-        .trusts(20, 550, 620),
+        wrong("two who trust their holds at once, long after", [Exclusion])
+            .calls([
+                acquire("ann").px(100).at(0, 500).granted(10, 1),
+                acquire("bob").px(100).at(0, 550).granted(20, 1),
+            ])
+            .trusts(10, 500, 580)
+            .trusts(20, 550, 620),
         // Ann had servers 1, 2 and 3, of which 3 is ahead of time; Bob has 3, 4 and 5 no more,
         // because 3 is down, and nobody has told the others of Ann's token.
-        wrong(
-            "a token that was not raised on a majority",
-            [TokenOrder, RegisterRefused],
-        )
-        .calls([
-            acquire("ann").at(0, 5).granted(3000, 1),
-            release("ann").at(6, 8).left(0),
-            acquire("bob").at(10, 15).granted(12, 1),
-        ])
-        .writes(Sql, 3000, 5, Taken)
-        .trusts(12, 15, 900)
-        .writes(Sql, 12, 16, Refused),
+        wrong("raised on no majority", [TokenOrder, RegisterRefused])
+            .calls([
+                acquire("ann").at(0, 5).granted(3000, 1),
+                release("ann").at(6, 8).left(0),
+                acquire("bob").at(10, 15).granted(12, 1),
+            ])
+            .writes(Sql, 3000, 5, Taken)
+            .trusts(12, 15, 900)
+            .writes(Sql, 12, 16, Refused),
         wrong("a register that takes whatever comes", [RegisterWentBack])
             .calls([
                 acquire("ann").px(100).at(0, 5).granted(10, 1),
@@ -46,13 +40,10 @@ pub(crate) fn examples() -> impl Iterator<Item = Example> {
             release("ann").at(6, 8).left(0),
             acquire("bob").at(1, 15).granted(10, 1),
         ]),
-        wrong(
-            "a write that was refused while the writer could trust its hold",
-            [RegisterRefused],
-        )
-        .calls([acquire("ann").px(100).at(0, 500).granted(10, 1)])
-        .trusts(10, 500, 580)
-        .writes(Sql, 10, 520, Refused),
+        wrong("a writer that may trust is refused", [RegisterRefused])
+            .calls([acquire("ann").px(100).at(0, 500).granted(10, 1)])
+            .trusts(10, 500, 580)
+            .writes(Sql, 10, 520, Refused),
     ];
     let examples = examples.into_iter();
     examples.map(|example| example.mode(Mode::Split))

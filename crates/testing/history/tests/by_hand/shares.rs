@@ -12,16 +12,13 @@ pub(crate) fn examples() -> Vec<Example> {
             acquire("bob").limit(2).at(2, 3).granted(20, 1),
             acquire("cat").limit(3).at(4, 5).granted(30, 1),
         ]),
-        wrong(
-            "one holder too many, where only rules are asked",
-            [Exclusion],
-        )
-        .mode(Mode::Split)
-        .calls([
-            acquire("ann").shared().at(0, 1).granted(10, 1),
-            acquire("bob").limit(2).at(2, 3).granted(20, 1),
-            acquire("cat").limit(3).at(4, 5).granted(30, 1),
-        ]),
+        wrong("one too many where only rules are asked", [Exclusion])
+            .mode(Mode::Split)
+            .calls([
+                acquire("ann").shared().at(0, 1).granted(10, 1),
+                acquire("bob").limit(2).at(2, 3).granted(20, 1),
+                acquire("cat").limit(3).at(4, 5).granted(30, 1),
+            ]),
         wrong("a reader beside a writer", [Exclusion, NoOrder]).calls([
             acquire("ann").at(0, 1).granted(10, 1),
             acquire("bob").shared().at(2, 3).granted(20, 1),
@@ -38,20 +35,12 @@ pub(crate) fn examples() -> Vec<Example> {
             ])
             .sees(4, &[307])
             .sees(20, &[307]),
-        wrong(
-            "who holds it with others is told that it has it alone",
-            [NoOrder],
-        )
-        .calls([
+        wrong("one of several is told that it has it alone", [NoOrder]).calls([
             acquire("ann").shared().at(0, 1).granted(10, 1),
             acquire("bob").shared().at(2, 3).granted(20, 1),
             acquire("ann").at(4, 5).granted(10, 2),
         ]),
-        wrong(
-            "a share with a lower token than one before it",
-            [TokenOrder, NoOrder],
-        )
-        .calls([
+        wrong("a later share with a lower token", [TokenOrder, NoOrder]).calls([
             acquire("ann").shared().at(0, 1).granted(10, 1),
             acquire("bob").shared().at(2, 3).granted(9, 1),
         ]),
@@ -60,16 +49,13 @@ pub(crate) fn examples() -> Vec<Example> {
             acquire("bob").shared().at(2, 3).granted(20, 1),
             look().at(200, 201).and("ann", 10, 0).and("bob", 20, 0),
         ]),
-        wrong(
-            "a share that was released passes the fence",
-            [NoOrder, RegisterTookStale],
-        )
-        .calls([
-            acquire("ann").shared().at(0, 1).granted(10, 1),
-            acquire("bob").shared().at(2, 3).granted(20, 1),
-            release("ann").at(4, 5).left(0),
-        ])
-        .writes(Register::Script, 10, 6, Written::Taken),
+        wrong("a released share passes", [NoOrder, RegisterTookStale])
+            .calls([
+                acquire("ann").shared().at(0, 1).granted(10, 1),
+                acquire("bob").shared().at(2, 3).granted(20, 1),
+                release("ann").at(4, 5).left(0),
+            ])
+            .writes(Register::Script, 10, 6, Written::Taken),
         wrong("a share that has ended is there again", [NoOrder]).calls(ended_and_there_again()),
         right("a share that has ended is there again, since the clock was set back")
             .calls(ended_and_there_again())

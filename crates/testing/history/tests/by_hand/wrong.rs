@@ -1,8 +1,8 @@
 //! Wrong behaviour of a lock, and the error that is reported.
 
 use history::Kind::{Exclusion, NoOrder, TokenOrder, TokenShared};
+use history::Mode;
 use history::Refusal::{Ahead, Fenced, NotHeld, NotOwner};
-use history::{Mode, Outcome};
 
 use crate::calls::{Example, LEASE, acquire, fence, look, release, remove, renew, wrong};
 
@@ -17,15 +17,12 @@ fn grants() -> Vec<Example> {
             acquire("ann").at(0, 1).granted(10, 1),
             acquire("bob").at(2, 3).granted(20, 1),
         ]),
-        wrong(
-            "two owners at once, where only rules are asked",
-            [Exclusion],
-        )
-        .mode(Mode::Split)
-        .calls([
-            acquire("ann").at(0, 1).granted(10, 1),
-            acquire("bob").at(2, 3).granted(20, 1),
-        ]),
+        wrong("two owners at once where only rules are asked", [Exclusion])
+            .mode(Mode::Split)
+            .calls([
+                acquire("ann").at(0, 1).granted(10, 1),
+                acquire("bob").at(2, 3).granted(20, 1),
+            ]),
         wrong("a token that is not higher", [TokenOrder, NoOrder]).calls([
             acquire("ann").at(0, 1).granted(10, 1),
             release("ann").at(2, 3).left(0),
@@ -152,37 +149,24 @@ fn leases() -> Vec<Example> {
         wrong("a lease that a re-entry shortens", [Exclusion, NoOrder]).calls([
             acquire("ann").at(0, 1).granted(10, 1),
             // The longer lease is remembered and told.
-            acquire("ann").px(50).at(2, 3).is(Outcome::Grant {
-                token: 10,
-                owner: "ann".to_owned(),
-                holds: 2,
-                lease: LEASE,
-                limit: None,
-            }),
+            acquire("ann").at(2, 3).granted(10, 2).px(50),
             acquire("bob").at(500, 501).granted(20, 1),
         ]),
         wrong("a remembered lease that a re-entry shortens", [NoOrder]).calls([
             acquire("ann").at(0, 1).granted(10, 1),
             acquire("ann").px(50).at(2, 3).granted(10, 2),
         ]),
-        wrong(
-            "a lease that a renewal does not lengthen",
-            [Exclusion, NoOrder],
-        )
-        .calls([
+        wrong("a renewal that lengthens no lease", [Exclusion, NoOrder]).calls([
             acquire("ann").at(0, 1).granted(10, 1),
             renew("ann").px(9000).at(2, 3).granted(10, 1),
             acquire("bob").at(LEASE + 5, LEASE + 6).granted(20, 1),
         ]),
-        wrong(
-            "a lease that a clock set back does not lengthen",
-            [Exclusion, NoOrder],
-        )
-        .calls([
-            acquire("ann").at(0, 1).granted(10, 1),
-            acquire("bob").at(LEASE + 5, LEASE + 6).granted(20, 1),
-        ])
-        .steps(10, -5000),
+        wrong("a clock set back lengthens no lease", [Exclusion, NoOrder])
+            .calls([
+                acquire("ann").at(0, 1).granted(10, 1),
+                acquire("bob").at(LEASE + 5, LEASE + 6).granted(20, 1),
+            ])
+            .steps(10, -5000),
         wrong("an eviction long after the fact", [Exclusion, NoOrder])
             .calls([
                 acquire("ann").at(10, 11).granted(10, 1),

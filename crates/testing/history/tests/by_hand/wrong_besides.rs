@@ -54,11 +54,7 @@ fn unanswered() -> Vec<Example> {
             freed(),
             acquire("cat").at(7, 8).nil(),
         ]),
-        wrong(
-            "a closed call takes its twin's grant with it",
-            [Exclusion, NoOrder],
-        )
-        .calls([
+        wrong("a closed call takes its twin's grant", [Exclusion, NoOrder]).calls([
             held(),
             closed(),
             acquire("bob").by_client(2).block().at(3, 6).granted(20, 2),
@@ -72,11 +68,7 @@ fn unanswered() -> Vec<Example> {
             freed(),
             release("bob").by_client(2).at(12, 13).left(1),
         ]),
-        wrong(
-            "an acquire without a reply takes effect after its end",
-            [NoOrder],
-        )
-        .calls([
+        wrong("an unanswered acquire takes effect too late", [NoOrder]).calls([
             acquire("ann").at(0, 1).is(Outcome::Lost),
             acquire("bob").at(2, 3).granted(10, 1),
             release("bob").at(4, 5).left(0),
@@ -95,21 +87,12 @@ fn registers() -> Vec<Example> {
         wrong("a register that goes back", [RegisterWentBack])
             .writes(Sql, 20, 6, Taken)
             .writes(Sql, 10, 8, Taken),
-        wrong(
-            "a script that writes with a stale token",
-            [RegisterTookStale, NoOrder],
-        )
-        .writes(Script, 10, 6, Taken),
-        wrong(
-            "a database that refuses whom nobody disturbs",
-            [RegisterRefused],
-        )
-        .writes(Sql, 20, 6, Refused),
-        wrong(
-            "a script that refuses whom nobody disturbs",
-            [RegisterRefused, NoOrder],
-        )
-        .writes(Script, 20, 6, Refused),
+        wrong("a script with a stale token", [RegisterTookStale, NoOrder])
+            .writes(Script, 10, 6, Taken),
+        wrong("a database refuses whom nobody disturbs", [RegisterRefused])
+            .writes(Sql, 20, 6, Refused),
+        wrong("a script refuses a sound token", [RegisterRefused, NoOrder])
+            .writes(Script, 20, 6, Refused),
     ];
     let examples = examples.into_iter();
     examples

@@ -131,32 +131,32 @@ pub(crate) fn search(limit: Duration) -> bool {
 #[derive(Clone, Debug)]
 enum Request {
     Open,
-    Poll {
-        session: u64,
-        block: u64,
-    },
-    Acquire {
-        owner: u64,
-        session: u64,
-        /// How long to wait; 0: no limit.
-        queue: Option<u64>,
-        lease: u64,
-    },
-    Renew {
-        owner: u64,
-        /// 0: none.
-        session: u64,
-        token: u64,
-    },
-    Release {
-        owner: u64,
-        token: Option<u64>,
-        session: Option<u64>,
-    },
-    Grants {
-        session: u64,
-    },
+    Poll { session: u64, block: u64 },
+    Acquire(Asks),
+    Renew(Move),
+    Release(Release),
+    Grants { session: u64 },
 }
+
+#[derive(Clone, Copy, Debug)]
+struct Asks {
+    owner: u64,
+    session: u64,
+    /// How long to wait; 0: no limit.
+    queue: Option<u64>,
+    lease: u64,
+}
+
+/// A grant is to go into this session; none: out of any.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    owner: u64,
+    session: Option<u64>,
+    token: u64,
+}
+
+/// Owner, token (none: all, and waits), and the session if the user asked for it.
+type Release = (u64, Option<u64>, Option<u64>);
 
 #[derive(Clone, Debug)]
 enum Reply {

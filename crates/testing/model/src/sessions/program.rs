@@ -5,13 +5,14 @@ mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FIXED_LEASE, REPLY, Request, Rule};
+use super::{Asks, FIXED_LEASE, Move, REPLY, Release, Request, Rule};
 
 /// Requests to be sent, connections to be closed, and the numbers for new ones.
 #[derive(Default)]
 pub(super) struct Outbox {
-    pub(super) last_connection: u64,
-    pub(super) last_call: u64,
+    pub(super) now: u64,
+    /// The last number of a connection or call.
+    pub(super) last: u64,
     /// Connection, call, request.
     pub(super) sent: Vec<(u64, u64, Request)>,
     pub(super) closed: Vec<u64>,
@@ -49,9 +50,6 @@ pub(super) enum Stage {
     Over,
 }
 
-/// A release that is not finished: owner, token (none: all, and waits), and the session if the user asked for it.
-pub(super) type Unfinished = (u64, Option<u64>, Option<u64>);
-
 enum Purpose {
     Open,
     Poll {
@@ -62,21 +60,13 @@ enum Purpose {
         owner: u64,
         session: u64,
     },
-    /// Into this session; none: out of any.
-    Move {
-        owner: u64,
-        session: Option<u64>,
-        token: u64,
-    },
-    Finish(Unfinished),
+    Move(Move),
+    Finish(Release),
     Grants {
         called_before: BTreeSet<u64>,
     },
     /// By the user, who waits for the reply where it says so.
-    Release {
-        release: Unfinished,
-        is_awaited: bool,
-    },
+    Release(Release, bool),
 }
 
 struct Call {
@@ -97,7 +87,7 @@ pub(super) struct Program {
     /// Tokens that were reported as lost, and the last call then under way.
     losses: BTreeMap<u64, u64>,
     excess_since: Option<u64>,
-    pub(super) unfinished: BTreeSet<Unfinished>,
+    pub(super) unfinished: BTreeSet<Release>,
     /// Replies to releases of the user; false: there was none.
     pub(super) release_answers: BTreeMap<u64, bool>,
     /// Tokens of which a reply has said that they are lost.
@@ -151,12 +141,16 @@ impl Claim {
 
     /// When the client gives up by itself.
     pub(super) fn last(&self) -> u64 {
-        let beyond = if self.stage == Stage::InLine {
-            REPLY
-        } else {
-            0
-        };
+        let beyond = u64::from(self.stage == Stage::InLine) * REPLY;
         self.end().max(self.since + REPLY).saturating_add(beyond)
+    }
+}
+
+impl Outbox {
+    /// The number of a new connection or call.
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
     }
 }
 
@@ -185,16 +179,12 @@ impl Program {
     fn send(
         &mut self,
         outbox: &mut Outbox,
-        now: u64,
         (purpose, request): (Purpose, Request),
         (connection, time): (Option<u64>, u64),
     ) {
         let is_of_loop = connection.is_some();
-        let connection = connection.unwrap_or_else(|| {
-            outbox.last_connection += 1;
-            outbox.last_connection
-        });
-        outbox.last_call += 1;
+        let connection = connection.unwrap_or_else(|| outbox.next());
+        let (number, now) = (outbox.next(), outbox.now);
         let call = Call {
             purpose,
             connection,
@@ -202,74 +192,52 @@ impl Program {
             due: now + time,
             is_of_loop,
         };
-        self.under_way.insert(outbox.last_call, call);
-        outbox.sent.push((connection, outbox.last_call, request));
+        self.under_way.insert(number, call);
+        outbox.sent.push((connection, number, request));
     }
 
     /// Asks for a lock, or takes its grant out of the session, if it is time to.
-    pub(super) fn ask(&mut self, outbox: &mut Outbox, now: u64, owner: u64) {
+    pub(super) fn ask(&mut self, outbox: &mut Outbox, owner: u64) {
         let is_called = self.calls_of(owner).next().is_some();
         let Some(session) = self.session else { return };
         let claim = self.claims.get_mut(&owner).expect("a claim");
         if claim.stage == Stage::Held && claim.is_fixed() && !is_called {
-            let token = claim.token;
-            let moved = moved(owner, None, token);
-            return self.send(outbox, now, moved, (None, REPLY));
+            let moved = moved(owner, None, claim.token);
+            return self.send(outbox, moved, (None, REPLY));
         }
         let is_due = claim.stage == Stage::Asked && !claim.is_asking;
         if is_due && claim.no_session != Some(session) {
-            let request = claim.ask(owner, session, now);
+            let request = claim.ask(owner, session, outbox.now);
             let purpose = Purpose::Ask { owner, session };
-            self.send(outbox, now, (purpose, request), (None, REPLY / 2));
+            self.send(outbox, (purpose, request), (None, REPLY / 2));
         }
     }
 
     /// The user gives up a wait. True when the server may know of it.
-    pub(super) fn give_up(&mut self, outbox: &mut Outbox, now: u64, owner: u64) -> bool {
+    pub(super) fn give_up(&mut self, outbox: &mut Outbox, owner: u64) -> bool {
         let claim = self.claims.remove(&owner).expect("a claim");
         let is_known = claim.open > 0 || matches!(claim.stage, Stage::InLine | Stage::Held);
         if is_known {
             let cancel = (owner, None, None);
             self.unfinished.insert(cancel);
-            let request = self.finish(cancel);
-            let purpose = Purpose::Finish(cancel);
-            self.send(outbox, now, (purpose, request), (None, REPLY));
+            let finish = self.finish(cancel);
+            self.send(outbox, finish, (None, REPLY));
         }
         is_known
     }
 
     /// The user's release, or a repetition of it.
-    pub(super) fn release(
-        &mut self,
-        outbox: &mut Outbox,
-        now: u64,
-        release: Unfinished,
-        is_awaited: bool,
-    ) {
-        let (owner, token, session) = release;
-        let request = Request::Release {
-            owner,
-            token,
-            session,
-        };
-        let purpose = Purpose::Release {
-            release,
-            is_awaited,
-        };
-        self.send(outbox, now, (purpose, request), (None, REPLY));
+    pub(super) fn release(&mut self, outbox: &mut Outbox, release: Release, is_awaited: bool) {
+        let purpose = Purpose::Release(release, is_awaited);
+        self.send(outbox, (purpose, Request::Release(release)), (None, REPLY));
     }
 
-    fn finish(&self, (owner, token, session): Unfinished) -> Request {
-        let named = if self.obeys(Rule::OnlyUserNamesSession) {
-            session
-        } else {
-            session.or(self.session)
-        };
-        Request::Release {
-            owner,
-            token,
-            session: named,
-        }
+    fn finish(&self, release: Release) -> (Purpose, Request) {
+        let (owner, token, session) = release;
+        let names_no_other = self.obeys(Rule::OnlyUserNamesSession);
+        let named = session.or(self.session.filter(|_| !names_no_other));
+        let request = Request::Release((owner, token, named));
+        (Purpose::Finish(release), request)
     }
 
     /// The held grants in a session.
@@ -281,17 +249,12 @@ impl Program {
 
 /// A grant is to go into this session, or out of any.
 fn moved(owner: u64, session: Option<u64>, token: u64) -> (Purpose, Request) {
-    let request = Request::Renew {
-        owner,
-        session: session.unwrap_or(0),
-        token,
-    };
-    let purpose = Purpose::Move {
+    let moved = Move {
         owner,
         session,
         token,
     };
-    (purpose, request)
+    (Purpose::Move(moved), Request::Renew(moved))
 }
 
 impl Claim {
@@ -303,12 +266,12 @@ impl Claim {
             Some(0) => None,
             Some(_) => Some(self.end().saturating_sub(now).max(1)),
         };
-        Request::Acquire {
+        Request::Acquire(Asks {
             owner,
             session,
             queue,
             lease: self.lease,
-        }
+        })
     }
 }
 
@@ -316,12 +279,9 @@ impl Call {
     fn owner(&self) -> Option<u64> {
         match self.purpose {
             Purpose::Ask { owner, .. }
-            | Purpose::Move { owner, .. }
-            | Purpose::Release {
-                release: (owner, _, _),
-                ..
-            }
-            | Purpose::Finish((owner, _, _)) => Some(owner),
+            | Purpose::Move(Move { owner, .. })
+            | Purpose::Release((owner, ..), _)
+            | Purpose::Finish((owner, ..)) => Some(owner),
             Purpose::Open | Purpose::Poll { .. } | Purpose::Grants { .. } => None,
         }
     }

@@ -70,22 +70,9 @@ impl Server {
                 Some(refused) => refused,
                 None => return,
             },
-            Request::Acquire {
-                owner,
-                session,
-                queue,
-                lease,
-            } => self.acquire(owner, session, queue, lease),
-            Request::Renew {
-                owner,
-                session,
-                token,
-            } => self.renew(owner, session, token),
-            Request::Release {
-                owner,
-                token,
-                session,
-            } => self.release(owner, token, session),
+            Request::Acquire(asks) => self.acquire(asks),
+            Request::Renew(moved) => self.renew(moved),
+            Request::Release(release) => self.release(release),
             Request::Grants { session } => self.grants(session),
         };
         self.replies.push((connection, call, reply));
@@ -245,14 +232,8 @@ impl Server {
             token: None,
         };
         let (mut clock, unix) = (self.clock, self.now().unix);
-        let judged = acquire(
-            Self::holders(self.held.as_ref()).as_ref(),
-            &call,
-            in_line,
-            &RULES,
-            unix,
-            &mut clock,
-        );
+        let holders = Self::holders(self.held.as_ref());
+        let judged = acquire(holders.as_ref(), &call, in_line, &RULES, unix, &mut clock);
         let token = judged.ok()??.holder.grant.token.number();
         self.clock = clock;
         self.held = Some(Held {

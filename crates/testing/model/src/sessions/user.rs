@@ -1,7 +1,7 @@
 //! A task of a program: it takes the lock, works, and gives it back, again and again.
 
-use super::program::{Claim, Outbox, Program, Stage, Unfinished};
-use super::{FIXED_LEASE, LEASE, REPLY, Random, Rule};
+use super::program::{Claim, Outbox, Program, Stage};
+use super::{FIXED_LEASE, LEASE, REPLY, Random, Release, Rule};
 
 #[derive(Default)]
 pub(super) struct Task {
@@ -24,7 +24,7 @@ enum Doing {
 /// A release, and until when it is repeated.
 #[derive(Clone, Copy)]
 struct Releasing {
-    release: Unfinished,
+    release: Release,
     until: u64,
     is_unanswered: bool,
 }
@@ -37,11 +37,12 @@ impl Task {
     /// Does what is next; nothing new where `is_over`. Returns how many grants it was given.
     pub(super) fn go_on(
         &mut self,
-        program: &mut Program,
-        outbox: &mut Outbox,
-        (now, is_over): (u64, bool),
-        (random, last_owner): (&mut Random, &mut u64),
+        (program, outbox): (&mut Program, &mut Outbox),
+        is_over: bool,
+        random: &mut Random,
+        last_owner: &mut u64,
     ) -> usize {
+        let now = outbox.now;
         let reuses = program.left_out.contains(&Rule::OwnerNotReused);
         let keeps = program.left_out.contains(&Rule::FreshOwner);
         match self.doing {
@@ -60,11 +61,9 @@ impl Task {
                     1..=3 => Some(500 + random.below(8000)),
                     _ => None,
                 };
-                let claim = Claim::new(
-                    now,
-                    wait,
-                    if random.one_in(4) { FIXED_LEASE } else { LEASE },
-                );
+                let is_fixed = random.one_in(4);
+                let lease = if is_fixed { FIXED_LEASE } else { LEASE };
+                let claim = Claim::new(now, wait, lease);
                 program.claims.insert(owner, claim);
                 self.doing = Doing::Asking(owner);
             }
@@ -92,13 +91,13 @@ impl Task {
                         if now >= claim.last()
                             || random.one_in(if stage == Stage::Held { 60 } else { 600 }) =>
                     {
-                        let is_known = program.give_up(outbox, now, owner);
+                        let is_known = program.give_up(outbox, owner);
                         if is_known && !keeps {
                             self.owner = None;
                         }
                         self.doing = Doing::Idle;
                     }
-                    _ => program.ask(outbox, now, owner),
+                    _ => program.ask(outbox, owner),
                 }
             }
             Doing::Holding(owner, until) => {
@@ -113,7 +112,7 @@ impl Task {
                     let (token, session) = (claim.token, claim.session);
                     program.claims.remove(&owner);
                     let release = (owner, Some(token), session);
-                    program.release(outbox, now, release, !reuses);
+                    program.release(outbox, release, !reuses);
                     if reuses {
                         self.doing = Doing::Idle;
                         return 0;
@@ -125,7 +124,7 @@ impl Task {
                     });
                 }
             }
-            Doing::Releasing(it) => self.releasing(program, outbox, it, (now, keeps)),
+            Doing::Releasing(it) => self.releasing(program, outbox, it, keeps),
         }
         0
     }
@@ -135,7 +134,7 @@ impl Task {
         program: &mut Program,
         outbox: &mut Outbox,
         it: Releasing,
-        (now, keeps): (u64, bool),
+        keeps: bool,
     ) {
         let Some(is_answered) = program.release_answers.remove(&it.release.0) else {
             return;
@@ -143,8 +142,8 @@ impl Task {
         if (it.is_unanswered || !is_answered) && !keeps {
             self.owner = None;
         }
-        if !is_answered && now < it.until {
-            program.release(outbox, now, it.release, true);
+        if !is_answered && outbox.now < it.until {
+            program.release(outbox, it.release, true);
             self.doing = Doing::Releasing(Releasing {
                 is_unanswered: true,
                 ..it

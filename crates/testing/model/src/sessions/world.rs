@@ -109,11 +109,8 @@ impl World {
         let time = self.time;
         if self.random.one_in(1500) {
             let index = usize::from(self.random.one_in(2));
-            let most = if self.random.one_in(3) {
-                9 * SESSION
-            } else {
-                2500
-            };
+            let is_long = self.random.one_in(3);
+            let most = if is_long { 9 * SESSION } else { 2500 };
             self.sides[index].frozen_until = time + self.random.below(most);
         }
         if self.faults == Faults::All {
@@ -196,9 +193,7 @@ impl World {
                 delay = delay.map(|delay| delay + 400 + self.random.below(500));
             }
             let last = self.replies.entry(connection).or_default();
-            *last = delay.map_or(u64::MAX, |delay| (self.time + delay).max(*last));
-            let at = *last;
-            if at < u64::MAX {
+            if let Some(at) = arrival(last, self.time, delay) {
                 self.post(at, Message::Reply(side, call, reply));
             }
         }
@@ -208,27 +203,21 @@ impl World {
     fn run(&mut self, index: usize) {
         let (time, is_over) = (self.time, self.time >= BUSY);
         let timers_first = self.random.one_in(3);
-        let last = self.sides.iter().map(|it| it.outbox.last_connection);
-        let last_connection = last.max().unwrap_or(0);
-        let last_call = self.sides.iter().map(|it| it.outbox.last_call);
-        let last_call = last_call.max().unwrap_or(0);
+        let last = self.sides.iter().map(|it| it.outbox.last).max();
         let side = &mut self.sides[index];
-        side.outbox.last_connection = last_connection;
-        side.outbox.last_call = last_call;
+        side.outbox.last = last.unwrap_or(0);
+        side.outbox.now = time;
         if timers_first {
-            side.program.go_on(&mut side.outbox, time);
+            side.program.go_on(&mut side.outbox);
         }
         for (call, reply) in std::mem::take(&mut side.inbox) {
-            side.program.reply(&mut side.outbox, time, call, reply);
+            side.program.reply(&mut side.outbox, call, reply);
         }
-        side.program.go_on(&mut side.outbox, time);
+        side.program.go_on(&mut side.outbox);
+        let owners = &mut self.last_owner;
         for task in &mut side.tasks {
-            self.grants += task.go_on(
-                &mut side.program,
-                &mut side.outbox,
-                (time, is_over),
-                (&mut self.random, &mut self.last_owner),
-            );
+            let there = (&mut side.program, &mut side.outbox);
+            self.grants += task.go_on(there, is_over, &mut self.random, owners);
         }
         let sent = std::mem::take(&mut side.outbox.sent);
         let closed = std::mem::take(&mut side.outbox.closed);
@@ -236,9 +225,7 @@ impl World {
             self.side_of.insert(connection, index);
             let delay = self.delay(index);
             let last = self.arrivals.entry(connection).or_default();
-            *last = delay.map_or(u64::MAX, |delay| (time + delay).max(*last));
-            let at = *last;
-            if at < u64::MAX {
+            if let Some(at) = arrival(last, time, delay) {
                 self.post(at, Message::Request(connection, call, request));
             }
         }
@@ -257,9 +244,9 @@ impl World {
         for (token, by_silence) in told {
             let is_excused = by_silence && self.faults == Faults::All;
             if self.server.has_token(token) && !is_excused {
+                let time = self.time;
                 return Err(format!(
-                    "{token} is reported as lost at {}, and is held",
-                    self.time
+                    "{token} is reported as lost at {time}, and is held"
                 ));
             }
         }
@@ -290,9 +277,8 @@ impl World {
     fn is_at_rest(&self) -> bool {
         let sides = &self.sides;
         self.server.is_free()
-            && sides
-                .iter()
-                .all(|side| side.program.is_idle() && side.tasks.iter().all(Task::is_idle))
+            && sides.iter().all(|side| side.program.is_idle())
+            && sides.iter().flat_map(|side| &side.tasks).all(Task::is_idle)
     }
 
     fn unrest(&self) -> String {
@@ -306,4 +292,10 @@ impl World {
             "the lock is held forever".to_owned()
         }
     }
+}
+
+/// When a message arrives behind the last one of its connection; none: never, as all that come after it.
+fn arrival(last: &mut u64, time: u64, delay: Option<u64>) -> Option<u64> {
+    *last = delay.map_or(u64::MAX, |delay| (time + delay).max(*last));
+    (*last < u64::MAX).then_some(*last)
 }

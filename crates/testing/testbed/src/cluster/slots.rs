@@ -25,10 +25,8 @@ impl Cluster {
     /// `CLUSTER SETSLOT slot state other` on a node.
     #[track_caller]
     pub fn set_slot(&self, node: usize, slot: u16, state: &str, other: usize) {
-        self.order(
-            node,
-            &["SETSLOT", &slot.to_string(), state, &self.id(other)],
-        );
+        let (slot, other) = (slot.to_string(), self.id(other));
+        self.order(node, &["SETSLOT", &slot, state, &other]);
     }
 
     /// `CLUSTER SETSLOT slot STABLE` on a node.

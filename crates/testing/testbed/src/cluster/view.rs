@@ -2,7 +2,7 @@
 
 use super::{Cluster, PATIENCE, Slots};
 use crate::probe::{poll, within};
-use crate::talk::Expect;
+use crate::talk::{Expect, line};
 
 /// One line of `CLUSTER NODES`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,12 +170,9 @@ impl Cluster {
             let answer = self.nodes[node].ask(command);
             answer.is_some_and(|info| info.text().lines().any(|has| has == line) == wanted)
         };
-        tells(redis::cmd("CLUSTER").arg("INFO"), true, "cluster_state:ok")
-            && tells(
-                redis::cmd("INFO").arg("replication"),
-                false,
-                "master_link_status:down",
-            )
+        let info = line("INFO replication");
+        tells(&line("CLUSTER INFO"), true, "cluster_state:ok")
+            && tells(&info, false, "master_link_status:down")
     }
 
     /// Waits until this holds of the view of each node that is up.

@@ -1,7 +1,7 @@
 //! The address of the servers leads to another one: a virtual IP, a name, a proxy.
 
-use crate::failure::{Verdict, ensure};
-use crate::limits::{ms, wait_for};
+use crate::failure::Verdict;
+use crate::limits::{ms, until};
 use crate::site::Site;
 use crate::stage::{LEASE, SEEN, Stage};
 use crate::worker::{Call, Worker};
@@ -29,7 +29,7 @@ pub(super) fn moved(stage: &Stage) -> Verdict {
     replicate(&old, &new)?;
     cmd!(new.server().connection(), "REPLICAOF", "NO", "ONE").okay();
     proxy.redirect(new.server().port());
-    close_poller_of(&old, "held");
+    old.close_poller_of("held");
 
     // Calls go over the user's own pool, which leads to both now: only the token protects. A replica serves nobody, and nobody stays with it.
     let port = new.server().port();
@@ -50,9 +50,7 @@ pub(super) fn moved(stage: &Stage) -> Verdict {
 fn waits(worker: &Worker, name: &str, count: usize, site: &Site) -> Verdict<Vec<(String, Call)>> {
     let wait = |number| {
         let key = format!("{name}-{number}");
-        site.take(&key);
-        let call = worker.acquire(&key).wait(ms(20_000)).ask();
-        site.until_waiting(&key, 1)?;
+        let call = site.in_vain(&worker.acquire(&key).wait(ms(20_000)))?;
         Ok((key, call))
     };
     (0..count).map(wait).collect()
@@ -66,20 +64,10 @@ fn free(site: &Site, key: &str) -> Verdict {
 /// The second server has what the first has.
 fn replicate(from: &Site, to: &Site) -> Verdict {
     let port = from.server().port();
-    let mut replica = to.server().connection();
-    cmd!(replica, "REPLICAOF", "127.0.0.1", port).okay();
-    let mut is_linked = || {
-        let info = cmd!(replica, "INFO", "replication").text();
-        info.contains("master_link_status:up").then_some(())
+    cmd!(to.server().connection(), "REPLICAOF", "127.0.0.1", port).okay();
+    let is_linked = || {
+        let info = cmd!(to.server().connection(), "INFO", "replication").text();
+        info.contains("master_link_status:up")
     };
-    let linked = wait_for(ms(10_000), &mut is_linked);
-    ensure!(linked.is_some(), "no link within 10 s");
-    Ok(())
-}
-
-/// Ends the connection that polls the session of that lock on this server.
-fn close_poller_of(site: &Site, key: &str) {
-    let polling = site.poller_of(key);
-    let mut server = site.server().connection();
-    cmd!(server, "CLIENT", "KILL", "ID", polling).int();
+    until(ms(10_000), is_linked, "no link within 10 s")
 }

@@ -22,9 +22,7 @@ pub(super) fn at_the_grant(stage: &Stage) -> Verdict {
     let mut lead = 0;
     for round in 0..rounds {
         let key = format!("key-{}", round % 7);
-        cmd!(server, "LOCK.ACQUIRE", &key, DRIVER, "PX", 60_000).grant();
-        let call = worker.acquire(&key).wait(ms(20_000)).ask();
-        site.until_waiting(&key, 1)?;
+        let call = site.in_vain(&worker.acquire(&key).wait(ms(20_000)))?;
         // Both, some microseconds before or after each other.
         let offset = i64::try_from(random(3000)).expect("a small number") - 1500 - lead;
         let apart = |is_late: bool| {
@@ -55,10 +53,8 @@ pub(super) fn at_the_grant(stage: &Stage) -> Verdict {
                 worker.release(&grant).ok()?;
             }
             other => {
-                ensure!(
-                    other.class() == Some("cancelled"),
-                    "a cancelled wait is answered with {other}"
-                );
+                let is_so = other.class() == Some("cancelled");
+                ensure!(is_so, "a cancelled wait is answered with {other}");
                 cancelled += 1;
                 lead -= LEAD_STEP;
                 stage.agree(&site)?;
@@ -66,13 +62,11 @@ pub(super) fn at_the_grant(stage: &Stage) -> Verdict {
         }
         stage.agree(&site)?;
     }
-    ensure!(
-        granted + cancelled == rounds && cancelled > 0,
-        "of {rounds} waits none was cancelled"
-    );
+    let both = granted + cancelled == rounds && cancelled > 0;
+    ensure!(both, "of {rounds} waits none was cancelled");
 
     // In line, and forever, and where nobody releases.
-    cmd!(server, "LOCK.ACQUIRE", "taken", DRIVER, "PX", 60_000).grant();
+    site.take("taken");
     let calls: Vec<_> = (0..20)
         .map(|_| worker.acquire("taken").for_ever().ask())
         .collect();
@@ -89,6 +83,6 @@ pub(super) fn at_the_grant(stage: &Stage) -> Verdict {
         call.refused("cancelled")?;
         stage.agree(&site)?;
     }
-    cmd!(server, "LOCK.RELEASE", "taken", DRIVER).int();
+    site.give_back("taken");
     stage.end(&site, &[&worker], LEASE)
 }

@@ -1,7 +1,7 @@
 //! Several servers.
 
 use crate::failure::{Verdict, ensure};
-use crate::limits::{MARGIN, TOLD, ms, wait_for};
+use crate::limits::{MARGIN, TOLD, lateness, ms, until};
 use crate::site::Site;
 use crate::stage::{LEASE, Stage, silence};
 use std::thread;
@@ -25,11 +25,8 @@ pub(super) fn failover(stage: &Stage) -> Verdict {
         all.wait_for_primary_other_than(primary);
     }
     // Queued again with the new primary, and renewed there.
-    let waits = wait_for(ms(10_000), || site.until_waiting("held", 1).ok());
-    ensure!(
-        waits.is_some(),
-        "the waiting call has not lined up with the new primary"
-    );
+    let waits = || site.until_waiting("held", 1).is_ok();
+    until(ms(10_000), waits, "no line with the new primary")?;
     worker.works("other", ms(5000))?;
     stage.agree(&site)?;
     worker.still_holds(&held, "with a failover")?;
@@ -78,11 +75,8 @@ pub(super) fn slot_move(stage: &Stage) -> Verdict {
         nodes.end_move(slot, 0, 1);
         thread::sleep(BESIDE);
     })?;
-    let waits = wait_for(ms(5000), || site.until_waiting(&moved, 1).ok());
-    ensure!(
-        waits.is_some(),
-        "the waiting call has not lined up with the new node"
-    );
+    let waits = || site.until_waiting(&moved, 1).is_ok();
+    until(ms(5000), waits, "no line with the new node")?;
     thread::sleep(lease + ms(200)); // renewed by the new node
     stage.agree(&site)?;
     for grant in [&held, &other] {
@@ -100,10 +94,8 @@ pub(super) fn hung_node(stage: &Stage) -> Verdict {
     let worker = stage.worker(&site)?;
     let lease = ms(1500);
     let keys: Vec<_> = (0..3).map(|node| key_at(&site, node)).collect();
-    let held: Vec<_> = keys
-        .iter()
-        .map(|key| worker.acquire(key).lease(lease).granted())
-        .collect::<Verdict<_>>()?;
+    let take = |key: &String| worker.acquire(key).lease(lease).granted();
+    let held: Vec<_> = keys.iter().map(take).collect::<Verdict<_>>()?;
     site.nodes().node(0).signal("STOP");
     let begun = Instant::now();
     let same_node = worker.acquire(&format!("{{{}}}:free", keys[0])).ask();
@@ -111,24 +103,17 @@ pub(super) fn hung_node(stage: &Stage) -> Verdict {
     while begun.elapsed() < ms(2600) {
         for key in &keys[1..] {
             let key = format!("{{{key}}}:free");
-            let (took, answer) = worker.acquire(&key).lease(lease).ask().took()?;
-            ensure!(
-                matches!(answer, crate::worker::Answer::Grant(_)),
-                "{key} on a sound node: {answer}"
-            );
-            longest = longest.max(took);
-            if let crate::worker::Answer::Grant(grant) = answer {
-                worker.release(&grant).ok()?;
-            }
+            let asked = Instant::now();
+            let grant = worker.acquire(&key).lease(lease).granted()?;
+            longest = longest.max(asked.elapsed());
+            worker.release(&grant).ok()?;
         }
     }
     same_node.refused("unavailable")?;
     worker.loses(&held[0], begun, silence(lease))?;
     site.nodes().node(0).signal("CONT");
-    ensure!(
-        longest < MARGIN + crate::limits::lateness(begun),
-        "a lock on a sound node took {longest:.1?}"
-    );
+    let limit = MARGIN + lateness(begun);
+    ensure!(longest < limit, "on a sound node it took {longest:.1?}");
     for grant in &held[1..] {
         worker.still_holds(grant, "on a sound node")?;
     }

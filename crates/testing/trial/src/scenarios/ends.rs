@@ -1,12 +1,12 @@
 //! The client's process ends, forks, or closes.
 
-use crate::failure::{Verdict, ensure};
-use crate::limits::{MARGIN, lateness, ms, wait_for};
+use crate::failure::{Failure, Verdict, ensure};
+use crate::limits::{MARGIN, lateness, ms, until};
 use crate::site::Site;
 use crate::stage::{LEASE, SEEN, Stage, random};
-
+use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
 use testbed::{Expect, Signal, cmd};
 
@@ -26,14 +26,10 @@ pub(super) fn killed_worker(stage: &Stage) -> Verdict {
     let next_grant = next.granted()?; // past the dead one's call
     let took = begun.elapsed();
     // It was renewed when a third had passed, or less.
-    ensure!(
-        took + ms(100) >= LEASE * 2 / 3,
-        "a dead client's lock was free after {took:.1?}"
-    );
-    ensure!(
-        took < LEASE + MARGIN + lateness(begun),
-        "a dead client's lock was free after {took:.1?} only"
-    );
+    let is_late = took + ms(100) >= LEASE * 2 / 3;
+    ensure!(is_late, "free already after {took:.1?}");
+    let most = LEASE + MARGIN + lateness(begun);
+    ensure!(took < most, "free only after {took:.1?}");
     drop(waits);
     heir.release(&next_grant).ok()?;
     stage.end(&site, &[&heir], LEASE)
@@ -67,12 +63,7 @@ pub(super) fn signals(stage: &Stage) -> Verdict {
                     }
                 }
             }
-            let signal = if round.is_multiple_of(2) {
-                Signal::TERM
-            } else {
-                Signal::INT
-            };
-            worker.signal(signal);
+            worker.signal([Signal::TERM, Signal::INT][round % 2]);
             // One that takes the signal as a word to end may do so at the end of its input.
             thread::sleep(ms(100));
             worker.end()?;
@@ -81,11 +72,9 @@ pub(super) fn signals(stage: &Stage) -> Verdict {
     };
     thread::scope(|scope| {
         let players: Vec<_> = (0..3).map(|_| scope.spawn(play)).collect();
-        players.into_iter().try_for_each(|player| {
-            player
-                .join()
-                .unwrap_or_else(|it| Err(crate::failure::Failure::from_panic(it.as_ref())))
-        })
+        let panicked = |it: Box<dyn Any + Send>| Err(Failure::from_panic(it.as_ref()));
+        let mut played = players.into_iter().map(ScopedJoinHandle::join);
+        played.try_for_each(|it| it.unwrap_or_else(panicked))
     })?;
     stage.end(&site, &[], LEASE)
 }
@@ -102,20 +91,11 @@ pub(super) fn fork(stage: &Stage) -> Verdict {
         worker.fork()?;
         worker.still_holds(&held, "by a fork")?;
     }
-    ensure!(
-        polling() == before,
-        "a fork has cost the parent its connection"
-    );
+    ensure!(polling() == before, "a fork has cost the connection");
     site.until_waiting("held", 1)?;
     // The locks that a child left behind are free a lease later.
-    let alone = || {
-        let mut server = site.server().connection();
-        (cmd!(server, "DBSIZE").int() == 1).then_some(())
-    };
-    ensure!(
-        wait_for(ms(10_000) + MARGIN, alone).is_some(),
-        "a child's lock stays"
-    );
+    let alone = || cmd!(site.server().connection(), "DBSIZE").int() == 1;
+    until(ms(10_000) + MARGIN, alone, "a child's lock stays")?;
     worker.release(&held).ok()?;
     worker.release(&in_line.granted()?).ok()?;
     stage.agree(&site)?;
@@ -146,23 +126,14 @@ pub(super) fn closed(stage: &Stage) -> Verdict {
     site.until_waiting("held", 1)?;
     worker.close("a").ok()?;
     for wait in &waits {
-        let answer = wait.answer()?;
-        let told = answer.class();
-        ensure!(
-            matches!(told, Some("misuse" | "cancelled" | "unavailable")),
-            "a wait at a close: {answer}"
-        );
+        wait.refused_after(&["misuse", "cancelled", "unavailable"])?;
     }
     stage.agree(&site)?;
     worker.no_longer_holds(&held)?;
     worker.acquire("late").refused("misuse")?;
     worker.still_holds(&stays, "with another Locks")?;
-    let ended = || (connections().len() <= before.len()).then_some(());
-    ensure!(
-        wait_for(ms(2000), ended).is_some(),
-        "connections stay open after the close: {:?}",
-        connections()
-    );
+    let ended = || connections().len() <= before.len();
+    until(ms(2000), ended, "connections stay open after the close")?;
     worker.close("a").answer()?;
     stage.end(&site, &[&worker], LEASE)
 }

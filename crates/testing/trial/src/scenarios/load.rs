@@ -6,7 +6,7 @@ use crate::ledger::Grant;
 use crate::limits::ms;
 use crate::stage::{LEASE, Stage};
 use crate::worker::{Call, Usage, Worker};
-use history::{Action, Down, History, Mode, Outcome, check};
+use history::{Acquire, Action, Down, Granted, History, Mode, Outcome, check};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -48,11 +48,8 @@ pub(super) fn many_held(stage: &Stage) -> Verdict {
     worker.stall(ms(3000)).ok()?;
     stage.agree(&site)?;
     let still = stage.ledger().held().len();
-    ensure!(
-        still == count,
-        "{} of {count} locks were reported as lost after a stall",
-        count - still
-    );
+    let lost = count - still;
+    ensure!(lost == 0, "{lost} of {count} lost after a stall");
     for grant in held.iter().step_by(count / 100) {
         ensure!(worker.check(grant)?, "{} is lost after a stall", grant.key);
     }
@@ -77,16 +74,9 @@ pub(super) fn crowd(stage: &Stage) -> Verdict {
     let history = Mutex::new(History::default());
     let record =
         |task: usize, key: &str, owner: &str, action: Action, sent: u64, outcome: Outcome| {
-            let call = history::Call {
-                client: u32::try_from(task).expect("a small number"),
-                key: key.to_owned(),
-                owner: owner.to_owned(),
-                action,
-                sent,
-                ended: now(),
-                outcome,
-                session: None,
-            };
+            let client = u32::try_from(task).expect("a small number");
+            let call = history::Call::sent(client, key, owner, action, sent);
+            let call = call.ended(now(), outcome);
             history.lock().expect("a history").calls.push(call);
         };
     let lease = ms(30_000);
@@ -97,20 +87,19 @@ pub(super) fn crowd(stage: &Stage) -> Verdict {
             let call = worker.acquire(&key).lease(lease).wait(ms(60_000)).ask();
             let grant = call.granted()?;
             let millis = u64::try_from(lease.as_millis()).expect("a short time");
-            let action = Action::Acquire {
-                limit: None,
+            let action = Action::Acquire(Acquire {
                 lease: Some(millis),
                 block: true,
                 holds: Some(1),
-                token: None,
-            };
-            let outcome = Outcome::Grant {
+                ..Acquire::default()
+            });
+            let outcome = Outcome::Grant(Granted {
                 token: grant.token,
                 owner: grant.owner.clone(),
                 holds: 1,
                 lease: millis,
                 limit: None,
-            };
+            });
             record(task, &key, &grant.owner, action, sent, outcome);
             let sent = now();
             worker.release(&grant).ok()?;
@@ -137,12 +126,8 @@ pub(super) fn crowd(stage: &Stage) -> Verdict {
     if let Some(violation) = report.violations.first() {
         return Err(Failure::Wrong(violation.to_string()));
     }
-    ensure!(
-        report.counts.grants == tasks * turns,
-        "{} grants of {}",
-        report.counts.grants,
-        tasks * turns
-    );
+    let (grants, all) = (report.counts.grants, tasks * turns);
+    ensure!(grants == all, "{grants} grants of {all}");
     stage.end(&site, &[&worker], lease)
 }
 
@@ -167,20 +152,14 @@ pub(super) fn growth(stage: &Stage) -> Verdict {
     let mut server = site.server().connection();
     let calls = stage.count(2000, 50_000);
     let half = || -> Verdict {
-        in_turn(
-            calls / 4,
-            |number| {
-                worker
-                    .acquire(&format!("free-{}", number % 1000))
-                    .wait(ms(20_000))
-                    .ask()
-            },
-            |call| worker.release(&call.granted()?).ok(),
-        )?;
+        let acquire = |key: &str| worker.acquire(key).wait(ms(20_000));
+        let ask = |number| acquire(&format!("free-{}", number % 1000)).ask();
+        let give_back = |call: Call| worker.release(&call.granted()?).ok();
+        in_turn(calls / 4, ask, give_back)?;
         // And as many in line for one.
         let in_line = || -> Verdict {
             for _ in 0..calls / 4 / TASKS {
-                let grant = worker.acquire("awaited").wait(ms(20_000)).granted()?;
+                let grant = acquire("awaited").granted()?;
                 worker.release(&grant).ok()?;
             }
             Ok(())
@@ -198,11 +177,8 @@ pub(super) fn growth(stage: &Stage) -> Verdict {
     let opened = count(&mut server, "total_connections_received");
     half()?;
     let opened = count(&mut server, "total_connections_received") - opened;
-    ensure!(
-        opened <= (calls / 4 / WAITS) as u64,
-        "{} more locks and waits have opened {opened} connections",
-        calls / 2
-    );
+    let (more, most) = (calls / 2, (calls / 4 / WAITS) as u64);
+    ensure!(opened <= most, "{more} more, {opened} connections opened");
     let mut last = (before, connections_before);
     let settled = crate::limits::wait_for(ms(1500), || {
         last = measure(&worker, &mut server);

@@ -74,21 +74,14 @@ pub(super) fn deleted(stage: &Stage) -> Verdict {
 pub(super) fn fixed_lease(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
     let lease = ms(1200);
-    let held = worker.acquire("held").fixed().lease(lease).granted()?;
+    let acquire = || worker.acquire("held").fixed().lease(lease);
+    let held = acquire().granted()?;
     let begun = Instant::now(); // not before: a program that has just started takes its time to connect
-    let next = worker
-        .acquire("held")
-        .fixed()
-        .lease(lease)
-        .wait(ms(5000))
-        .ask();
-    ensure!(worker.check(&held)?, "a fixed lease is not held");
+    let next = acquire().wait(ms(5000)).ask();
+    worker.still_holds(&held, "before its fixed lease is over")?;
     worker.loses(&held, begun, lease + MARGIN)?;
     let next = next.granted()?;
-    ensure!(
-        worker.check(&next)?,
-        "a fixed lease that was waited for is not held"
-    );
+    worker.still_holds(&next, "though it was waited for")?;
     worker.no_longer_holds(&held)?;
     worker.release(&next).ok()?;
     stage.agree(&site)?;

@@ -3,7 +3,7 @@
 use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, ms};
 use crate::stage::{LEASE, Stage};
-use crate::worker::Mode;
+use crate::worker::{Mode, Worker};
 
 /// Exclusive and shared locks, permits, waits.
 pub(super) fn ordinary(stage: &Stage) -> Verdict {
@@ -17,11 +17,8 @@ pub(super) fn ordinary(stage: &Stage) -> Verdict {
     one.acquire("alone").refused("busy")?;
     two.acquire("alone").refused("busy")?;
     stage.agree(&site)?;
-    let (took, answer) = two.acquire("alone").wait(ms(300)).ask().took()?;
-    ensure!(
-        answer.class() == Some("busy"),
-        "a wait in vain is answered with {answer}"
-    );
+    let in_vain = two.acquire("alone").wait(ms(300)).ask();
+    let (took, _) = in_vain.refused_after(&["busy"])?;
     ensure!(took >= ms(300), "a wait of 300 ms is over after {took:?}");
     stage.agree(&site)?;
     // In line, of both workers.
@@ -35,16 +32,13 @@ pub(super) fn ordinary(stage: &Stage) -> Verdict {
     stage.agree(&site)?;
     two.release(&second).ok()?;
     let third = behind.granted()?;
-    ensure!(
-        first.token < second.token && second.token < third.token,
-        "tokens do not rise"
-    );
+    let rise = first.token < second.token && second.token < third.token;
+    ensure!(rise, "tokens do not rise");
     one.release(&third).ok()?;
     stage.agree(&site)?;
     one.no_longer_holds(&third)?;
 
-    let shared =
-        |worker: &crate::worker::Worker| worker.acquire("shared").mode(Mode::Shared).granted();
+    let shared = |worker: &Worker| worker.acquire("shared").mode(Mode::Shared).granted();
     let readers = [shared(&one)?, shared(&one)?, shared(&two)?];
     two.acquire("shared").refused("busy")?;
     let writer = two.acquire("shared").wait(ms(5000)).ask();
@@ -58,10 +52,8 @@ pub(super) fn ordinary(stage: &Stage) -> Verdict {
 
     let permit = || one.acquire("permits").mode(Mode::Limit(2));
     let permits = [permit().granted()?, permit().granted()?];
-    ensure!(
-        permits[0].owner != permits[1].owner,
-        "two permits have one owner"
-    );
+    let are_two = permits[0].owner != permits[1].owner;
+    ensure!(are_two, "two permits have one owner");
     permit().refused("busy")?;
     let third = permit().wait(ms(5000)).ask();
     site.until_waiting("permits", 1)?;
@@ -78,15 +70,10 @@ pub(super) fn tasks(stage: &Stage) -> Verdict {
 
     let outer = of("again", "ann").granted()?;
     let inner = of("again", "ann").granted()?;
-    ensure!(
-        outer.owner == inner.owner && outer.token == inner.token,
-        "a re-entry is another grant"
-    );
+    let is_same = outer.owner == inner.owner && outer.token == inner.token;
+    ensure!(is_same, "a re-entry is another grant");
     worker.release(&inner).ok()?;
-    ensure!(
-        worker.check(&outer)?,
-        "the end of a re-entry has ended the grant"
-    );
+    worker.still_holds(&outer, "with the end of a re-entry")?;
     worker.acquire("again").refused("busy")?;
     worker.release(&outer).ok()?;
     worker.acquire("again").granted()?;
@@ -95,29 +82,19 @@ pub(super) fn tasks(stage: &Stage) -> Verdict {
     let (one, two) = (of("left", "ann").granted()?, of("right", "bob").granted()?);
     let waits = of("right", "ann");
     site.until_waiting("right", 1)?;
-    let (took, answer) = of("left", "bob").took()?;
-    ensure!(
-        answer.class() == Some("deadlock"),
-        "a cycle of waits is answered with {answer}"
-    );
-    ensure!(
-        took < ms(1000) + MARGIN,
-        "a deadlock is told after {took:?}"
-    );
+    let (took, _) = of("left", "bob").refused_after(&["deadlock"])?;
+    let limit = ms(1000) + MARGIN;
+    ensure!(took < limit, "a deadlock is told after {took:?}");
     stage.agree(&site)?;
     worker.release(&two).ok()?;
     worker.release(&waits.granted()?).ok()?;
     worker.release(&one).ok()?;
 
     // Two that share cannot both have it alone.
-    let share = |task| {
-        worker
-            .acquire("both")
-            .mode(Mode::Shared)
-            .task(task)
-            .granted()
-    };
-    let (_one, _two) = (share("ann")?, share("bob")?);
+    for task in ["ann", "bob"] {
+        let both = worker.acquire("both").mode(Mode::Shared);
+        both.task(task).granted()?;
+    }
     of("both", "ann").refused("not-alone")?;
     stage.agree(&site)?;
     stage.end(&site, &[&worker], LEASE)

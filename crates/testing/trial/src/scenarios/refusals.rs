@@ -27,26 +27,18 @@ pub(super) fn wrong_password(stage: &Stage) -> Verdict {
         let opened = worker.open_as(locks, &site, password).answer()?;
         for text in refusals(&worker, locks, opened)? {
             let text = text.to_lowercase();
-            ensure!(
-                text.contains("pass") || text.contains("auth"),
-                "{locks} password: the error does not tell of it: {text:?}"
-            );
+            let tells = text.contains("pass") || text.contains("auth");
+            ensure!(tells, "{locks} password: {text:?}");
         }
         thread::sleep(ms(2000).saturating_sub(begun.elapsed()));
         let knocks = count(&mut server, "total_connections_received") - before;
-        ensure!(
-            knocks <= KNOCKS,
-            "{locks} password: {knocks} connections in two seconds"
-        );
+        ensure!(knocks <= KNOCKS, "{locks} password: {knocks} connections");
     }
     worker.open_as(LOCKS, &site, Some("secret")).ok()?;
     let held = worker.acquire("held").granted()?;
     run(&mut server, "CONFIG SET requirepass \"\"").value();
     run(&mut server, "ACL SETUSER default nopass").okay();
-    ensure!(
-        worker.check(&held)?,
-        "a lock taken with the right password is not held"
-    );
+    worker.still_holds(&held, "with the right password")?;
     stage.end(&site, &[&worker], LEASE)
 }
 
@@ -56,10 +48,7 @@ pub(super) fn missing_module(stage: &Stage) -> Verdict {
     let worker = stage.new_worker()?;
     let opened = worker.open_as(LOCKS, &site, None).answer()?;
     for text in refusals(&worker, LOCKS, opened)? {
-        ensure!(
-            text.contains("module"),
-            "the error does not ask for the module: {text:?}"
-        );
+        ensure!(text.contains("module"), "of the module: {text:?}");
     }
     stage.end(&site, &[&worker], LEASE)
 }
@@ -77,12 +66,10 @@ fn refusals(worker: &Worker, locks: &'static str, opened: Answer) -> Verdict<Vec
 }
 
 fn refused_at_once(worker: &Worker, locks: &'static str, wait: Duration) -> Verdict<String> {
-    let (took, answer) = worker.acquire("k").of(locks).wait(wait).ask().took()?;
+    let call = worker.acquire("k").of(locks).wait(wait).ask();
+    let (took, text) = call.refused_after(&["refused"])?;
     ensure!(took < AT_ONCE + MARGIN, "refused after {took:.1?}");
-    match answer {
-        Answer::Error { class, text } if class == "refused" => Ok(text),
-        other => Err(format!("answered with {other}, not refused").into()),
-    }
+    Ok(text)
 }
 
 /// The server takes no more clients for a while.
@@ -91,7 +78,7 @@ pub(super) fn full_maxclients(stage: &Stage) -> Verdict {
     let mut server = site.server().connection();
     let held = worker.acquire("held").granted()?;
     let newcomer = stage.worker(&site)?;
-    cmd!(server, "LOCK.ACQUIRE", "taken", "driver", "PX", 60_000).grant();
+    site.take("taken");
     // No more than there are. (With 1, three quarters of it would leave no place in line.)
     let clients = count(&mut server, "connected_clients");
     run(&mut server, &format!("CONFIG SET maxclients {clients}")).okay();
@@ -99,25 +86,18 @@ pub(super) fn full_maxclients(stage: &Stage) -> Verdict {
     // The first polls, and has perhaps no connection for this call. The newcomer has none, or one by chance.
     let in_line = worker.acquire("taken").wait(ms(8000)).ask();
     let now = newcomer.acquire("free").ask().answer()?;
-    if now.class().is_some() {
-        ensure!(
-            now.class() == Some("unavailable"),
-            "with maxclients full: {now}"
-        );
-    }
+    let is_told = matches!(now.class(), None | Some("unavailable"));
+    ensure!(is_told, "with maxclients full: {now}");
     thread::sleep(ms(2000));
     let knocks = count(&mut server, "rejected_connections") - before;
-    ensure!(
-        knocks <= 10 * KNOCKS,
-        "{knocks} connections were tried in two seconds"
-    );
+    ensure!(knocks <= 10 * KNOCKS, "{knocks} connections in two seconds");
     worker.holds(&held)?;
     run(&mut server, "CONFIG SET maxclients 10000").okay();
     site.until_waiting("taken", 1)?;
-    cmd!(server, "LOCK.RELEASE", "taken", "driver").int();
+    site.give_back("taken");
     in_line.granted()?;
     newcomer.works("other", ms(3000))?;
-    ensure!(worker.check(&held)?, "a lock is lost with maxclients full");
+    worker.still_holds(&held, "with maxclients full")?;
     stage.agree(&site)?;
     stage.end(&site, &[&worker, &newcomer], LEASE)
 }
@@ -125,21 +105,16 @@ pub(super) fn full_maxclients(stage: &Stage) -> Verdict {
 /// A script runs for longer than the server tolerates.
 pub(super) fn busy_script(stage: &Stage) -> Verdict {
     let site = Site::start_with(|it| it.config("lua-time-limit", "100"));
-    let (proxy, outside) = site.behind_proxy();
-    let worker = stage.worker(&outside)?;
+    let (site, proxy, worker) = stage.behind_proxy(site)?;
     let lease = ms(4000);
     let mut server = site.server().connection();
     let mut script = site.server().connection();
-    let held = worker.acquire("held").lease(lease).granted()?;
-    let released = worker.acquire("released").lease(lease).granted()?;
-    ensure!(worker.check(&held)?, "a lock is not held");
+    let acquire = |key: &str| worker.acquire(key).lease(lease);
+    let (held, released) = (acquire("held").granted()?, acquire("released").granted()?);
+    worker.still_holds(&held, "before the script")?;
     post!(script, "EVAL", "while true do end", 0);
     thread::sleep(ms(300)); // now the server answers BUSY
-    let awaited = worker
-        .acquire("awaited")
-        .lease(lease)
-        .wait(ms(10_000))
-        .ask();
+    let awaited = acquire("awaited").wait(ms(10_000)).ask();
     // Then the polling connection ends: the POLL on the next one is answered BUSY, too.
     proxy.inject(Fault::Reset, "LOCK.ACQUIRE free", 1);
     worker.acquire("free").refused("unavailable")?;
@@ -151,10 +126,8 @@ pub(super) fn busy_script(stage: &Stage) -> Verdict {
     script.receive().expect_err("the script was killed");
     awaited.granted()?;
     let release = release.answer()?;
-    ensure!(
-        matches!(release.class(), None | Some("unavailable")),
-        "a release meanwhile is answered with {release}"
-    );
+    let is_told = matches!(release.class(), None | Some("unavailable"));
+    ensure!(is_told, "a release meanwhile: {release}");
     worker.works("other", ms(3000))?;
     thread::sleep(lease); // renewed again
     worker.still_holds(&held, "while the server is busy for less than a lease")?;
@@ -176,13 +149,9 @@ pub(super) fn no_writes(stage: &Stage) -> Verdict {
         (
             "NOREPLICAS",
             "CONFIG SET min-replicas-to-write 1",
-            "CONFIG SET min-replicas-to-write 0",
+            "min-replicas-to-write 0",
         ),
-        (
-            "MISCONF",
-            "BGSAVE",
-            "CONFIG SET stop-writes-on-bgsave-error no",
-        ),
+        ("MISCONF", "BGSAVE", "stop-writes-on-bgsave-error no"),
     ] {
         run(&mut server, refuse).value();
         let mut told = || cmd!(server, "SET", "any", "text").err();
@@ -192,13 +161,10 @@ pub(super) fn no_writes(stage: &Stage) -> Verdict {
         let awaited = worker.acquire("awaited").wait(ms(10_000)).ask();
         thread::sleep(ms(300));
         awaited.is_pending()?;
-        run(&mut server, allow).okay();
+        run(&mut server, &format!("CONFIG SET {allow}")).okay();
         worker.release(&awaited.granted()?).ok()?;
     }
-    worker.still_holds(
-        &held,
-        "while the server does not write for less than a lease",
-    )?;
+    worker.still_holds(&held, "while the server does not write")?;
     worker.release(&held).ok()?;
     stage.agree(&site)?;
     stage.end(&site, &[&worker], lease)
@@ -210,23 +176,15 @@ pub(super) fn no_permission(stage: &Stage) -> Verdict {
     let lease = ms(3000);
     let mut server = site.server().connection();
     let held = worker.acquire("held").lease(lease).granted()?;
-    run(
-        &mut server,
-        "ACL SETUSER default -lock.acquire -lock.renew -lock.release",
-    )
-    .okay();
+    let mut rights = |words: &str| run(&mut server, &format!("ACL SETUSER default {words}"));
+    rights("-lock.acquire -lock.renew -lock.release").okay();
     for wait in [Duration::ZERO, ms(10_000)] {
         refused_at_once(&worker, LOCKS, wait)?;
     }
     // In that moment its connection ends, and it returns too early.
-    let polling = site.poller_of("held");
-    cmd!(server, "CLIENT", "KILL", "ID", polling).int();
+    site.close_poller_of("held");
     thread::sleep(ms(400));
-    run(
-        &mut server,
-        "ACL SETUSER default +lock.acquire +lock.renew +lock.release",
-    )
-    .okay();
+    rights("+lock.acquire +lock.renew +lock.release").okay();
     worker.works("other", ms(3000))?;
     thread::sleep(lease + ms(500)); // renewed again: a right that returned within the lease costs no lock
     worker.still_holds(&held, "with a right that was missing for less than a lease")?;

@@ -11,27 +11,21 @@ const TAKEN: &str = "taken";
 
 /// No try of a release gets through within its time. The loop sends it from then on.
 pub(super) fn unfinished(stage: &Stage) -> Verdict {
-    let site = Site::start();
-    let (proxy, outside) = site.behind_proxy();
-    let worker = stage.worker(&outside)?;
+    let (site, proxy, worker) = stage.behind_proxy(Site::start())?;
     // So long that the grant is no stray before the loop has sent its release.
     let lease = ms(8000);
     let held = worker.acquire("held").lease(lease).granted()?;
     let released = worker.acquire(RELEASED).lease(lease).granted()?;
     proxy.inject(Fault::ResetRequest, "LOCK.RELEASE", usize::MAX);
-    let (took, answer) = worker.release(&released).took()?;
+    let (took, _) = worker.release(&released).refused_after(&["unavailable"])?;
     proxy.inject(Fault::ResetRequest, "LOCK.RELEASE", 0);
-    ensure!(
-        answer.class() == Some("unavailable"),
-        "a release that does not get through is answered with {answer}"
-    );
     ensure!(took >= REPLY, "a release was given up after {took:.1?}");
     worker.no_longer_holds(&released)?;
     let limit = lease / 3 + SEEN + MARGIN;
     site.until_free(&[RELEASED.to_owned()], limit, "a release can get through")?;
     // It concerns that grant alone.
     let again = worker.acquire(RELEASED).lease(lease).granted()?;
-    ensure!(worker.check(&again)?, "the next grant is not held");
+    worker.still_holds(&again, "with the grant before it")?;
     worker.release(&again).ok()?;
     worker.still_holds(&held, "with a release")?;
     worker.release(&held).ok()?;
@@ -44,15 +38,9 @@ pub(super) fn refused(stage: &Stage) -> Verdict {
     let mut server = site.server().connection();
     let held = worker.acquire("held").granted()?;
     let released = worker.acquire(RELEASED).granted()?;
-    site.take(TAKEN);
-    let wait = worker.acquire(TAKEN).wait(ms(30_000)).ask();
-    site.until_waiting(TAKEN, 1)?;
+    let wait = site.in_vain(&worker.acquire(TAKEN).wait(ms(30_000)))?;
     run(&mut server, "ACL SETUSER default -lock.release").okay();
-    let (took, answer) = worker.release(&released).took()?;
-    ensure!(
-        answer.class() == Some("refused"),
-        "a release without the right is answered with {answer}"
-    );
+    let (took, _) = worker.release(&released).refused_after(&["refused"])?;
     ensure!(took < AT_ONCE + MARGIN, "refused after {took:.1?}");
     // The POLL that waits, the moves, and 2 s in which late replies may come; then the old session is closed.
     let limit = LEASE / 3 + RELEASE + REPLY + MARGIN;

@@ -17,14 +17,10 @@ pub(super) fn hung_shortly(stage: &Stage) -> Verdict {
     let in_line = acquire("held").wait(ms(15_000)).ask();
     site.until_waiting("held", 1)?;
     // Not what is left of a first lease.
-    ensure!(worker.check(&held)?, "a lock is not held");
+    worker.still_holds(&held, "before the server hangs")?;
     site.server().signal("STOP");
     let begun = Instant::now();
-    let (took, answer) = acquire("free").ask().took()?;
-    ensure!(
-        answer.class() == Some("unavailable"),
-        "while the server hangs: {answer} after {took:?}"
-    );
+    acquire("free").refused("unavailable")?;
     thread::sleep(ms(1700).saturating_sub(begun.elapsed()));
     site.server().signal("CONT");
     worker.works("other", ms(3000))?;
@@ -41,9 +37,7 @@ pub(super) fn hung_long(stage: &Stage) -> Verdict {
     let lease = ms(1000);
     let acquire = |key: &str| worker.acquire(key).lease(lease);
     let (held, released) = (acquire("held").granted()?, acquire("released").granted()?);
-    site.take("taken");
-    let in_line = acquire("taken").wait(ms(20_000)).ask();
-    site.until_waiting("taken", 1)?;
+    let in_line = site.in_vain(&acquire("taken").wait(ms(20_000)))?;
     site.server().signal("STOP");
     let begun = Instant::now();
     unreachable(&worker, &released, &held, silence(lease))?;
@@ -67,10 +61,8 @@ pub(super) fn killed(stage: &Stage) -> Verdict {
     let in_line = worker.acquire("held").wait(ms(3000)).ask();
     site.until_waiting("held", 1)?;
     // A later call is answered, so the reply that names the place has left the server.
-    ensure!(
-        worker.check(&held)?,
-        "a check says that a held lock is lost"
-    );
+    let is_held = worker.check(&held)?;
+    ensure!(is_held, "a check says that a held lock is lost");
     site.server().kill9();
     unreachable(&worker, &released, &held, silence(LEASE))?;
     // The time in line is over by the client's own clock.
@@ -99,12 +91,7 @@ fn unreachable(
     for call in calls {
         call.refused("unavailable")?;
     }
-    let release = release.answer()?;
-    let told = release.class();
-    ensure!(
-        matches!(told, Some("unavailable" | "lost")),
-        "a release without a server is answered with {release}"
-    );
+    release.refused_after(&["unavailable", "lost"])?;
     Ok(())
 }
 
@@ -116,15 +103,10 @@ pub(super) fn restart_with_data(stage: &Stage) -> Verdict {
     });
     let worker = stage.worker(&site)?;
     let lease = ms(5000);
-    let held: Vec<_> = (0..5)
-        .map(|number| {
-            worker
-                .acquire(&format!("held-{number}"))
-                .lease(lease)
-                .granted()
-        })
-        .collect::<Verdict<_>>()?;
-    let in_line = worker.acquire("held-0").lease(lease).wait(ms(20_000)).ask();
+    let acquire = |number| worker.acquire(&format!("held-{number}")).lease(lease);
+    let held = (0..5).map(|number| acquire(number).granted());
+    let held: Vec<_> = held.collect::<Verdict<_>>()?;
+    let in_line = acquire(0).wait(ms(20_000)).ask();
     site.until_waiting("held-0", 1)?;
     again(&site);
     site.until_waiting("held-0", 1)?;

@@ -1,10 +1,10 @@
 //! Sessions: their polling connection, their end, and the calls that wait in them.
 
 use crate::failure::{Verdict, ensure};
-use crate::limits::{MARGIN, TOLD, ms, wait_for};
+use crate::limits::{MARGIN, TOLD, lateness, ms, until};
 use crate::site::Site;
 use crate::stage::{LEASE, SEEN, Stage};
-use crate::worker::{Call, Worker};
+use crate::worker::{Answer, Call, Worker};
 use std::thread;
 use std::time::{Duration, Instant};
 use testbed::{Expect, Fault, cmd};
@@ -46,13 +46,10 @@ fn until_polled(site: &Site, not_by: &[i64]) -> Verdict {
     let is_polled = || {
         let sessions = site.sessions();
         let mut clients = sessions.iter().map(|(_, client)| client);
-        clients
-            .all(|it| *it != 0 && !not_by.contains(it))
-            .then_some(())
+        clients.all(|it| *it != 0 && !not_by.contains(it))
     };
-    let polled = wait_for(LEASE / 3 + ms(1000) + MARGIN, is_polled);
-    ensure!(polled.is_some(), "a session is not polled again");
-    Ok(())
+    let limit = LEASE / 3 + ms(1000) + MARGIN;
+    until(limit, is_polled, "a session is not polled again")
 }
 
 /// No program is passed over any more.
@@ -60,16 +57,14 @@ fn until_there(site: &Site) -> Verdict {
     let is_there = || {
         let sessions = cmd!(site.server().connection(), "LOCK.SESSION", "LIST").items();
         let mut sessions = sessions.into_iter().map(|it| it.fields());
-        let is_there = sessions.all(|session| {
+        sessions.all(|session| {
             let number = |name: &str| session[name].clone().int();
             let idle = u64::try_from(number("idle-ms")).expect("a time");
             number("client-id") != 0 && ms(idle) < AWAY
-        });
-        is_there.then_some(())
+        })
     };
-    let there = wait_for(ms(2000) + MARGIN, is_there);
-    ensure!(there.is_some(), "a program does not poll again");
-    Ok(())
+    let limit = ms(2000) + MARGIN;
+    until(limit, is_there, "a program does not poll again")
 }
 
 fn ids(site: &Site) -> Vec<i64> {
@@ -132,21 +127,15 @@ pub(super) fn poll_taken_over(stage: &Stage) -> Verdict {
 
 /// The reply to a POLL gets lost, with the events in it, and nothing tells of that.
 pub(super) fn poll_silent(stage: &Stage) -> Verdict {
-    let site = Site::start();
-    let (proxy, outside) = site.behind_proxy();
-    let worker = stage.worker(&outside)?;
+    let (site, proxy, worker) = stage.behind_proxy(Site::start())?;
     let held = worker.acquire("held").granted()?;
     let deleted = worker.acquire("deleted").granted()?;
-    site.take(TAKEN);
-    let wait = worker.acquire(TAKEN).wait(WAIT).ask();
-    site.until_waiting(TAKEN, 1)?;
+    let wait = site.in_vain(&worker.acquire(TAKEN).wait(WAIT))?;
     // The reply is overdue after a third of the lease and a reply's time. It is found then, and answered again.
     let limit = LEASE / 3 + ms(1000) + TOLD + MARGIN;
     let lose_reply = || -> Verdict {
         proxy.inject(Fault::Keep, "LOCK.SESSION POLL", 1);
-        let met = wait_for(LEASE, || (proxy.pending() == 0).then_some(()));
-        ensure!(met.is_some(), "no POLL within {LEASE:?}");
-        Ok(())
+        until(LEASE, || proxy.pending() == 0, "no POLL within a lease")
     };
     lose_reply()?;
     let begun = Instant::now();
@@ -156,11 +145,8 @@ pub(super) fn poll_silent(stage: &Stage) -> Verdict {
     let begun = Instant::now();
     site.give_back(TAKEN);
     let granted = wait.granted()?;
-    ensure!(
-        begun.elapsed() <= limit + crate::limits::lateness(begun),
-        "a grant whose event got lost is told after {:.1?}",
-        begun.elapsed()
-    );
+    let (took, limit) = (begun.elapsed(), limit + lateness(begun));
+    ensure!(took <= limit, "a grant is told after {took:.1?}");
     worker.release(&granted).ok()?;
     worker.still_holds(&held, "with the reply to a POLL")?;
     stage.end(&site, &[&worker], LEASE)
@@ -172,24 +158,23 @@ pub(super) fn silent(stage: &Stage) -> Verdict {
     let (lease, keep) = (ms(12_000), ms(1000));
     let acquire = |key: &str| worker.acquire(key).lease(lease).keep(keep);
     let held = acquire("held").granted()?;
-    site.take(TAKEN);
-    let wait = acquire(TAKEN).wait(WAIT).ask();
-    site.until_waiting(TAKEN, 1)?;
+    let wait = site.in_vain(&acquire(TAKEN).wait(WAIT))?;
     let before = ids(&site);
     worker.freeze();
     // The POLL that waits, the silence, and until that is judged.
-    let ended = wait_for(lease / 3 + keep + ms(2000) + MARGIN, || {
-        ids(&site).is_empty().then_some(())
-    });
+    let limit = lease / 3 + keep + ms(2000) + MARGIN;
+    let has_ended = || ids(&site).is_empty();
+    let ended = until(limit, has_ended, "the session of a frozen program stays");
     worker.thaw();
-    ensure!(ended.is_some(), "the session of a frozen program stays");
+    ended?;
     site.until_waiting(TAKEN, 1)?;
-    let moved = wait_for(ms(2000), || {
+    let has_moved = || {
         let after = ids(&site);
-        (!after.is_empty() && after != before && site.poller_of("held") != 0).then_some(())
-    });
+        !after.is_empty() && after != before && site.poller_of("held") != 0
+    };
+    let moved = until(ms(2000), has_moved, "the grant is in no new session");
     worker.holds(&held)?;
-    ensure!(moved.is_some(), "the grant is in no new session");
+    moved?;
     site.give_back(TAKEN);
     worker.release(&wait.granted()?).ok()?;
     worker.still_holds(&held, "with its session")?;
@@ -201,9 +186,7 @@ pub(super) fn silent(stage: &Stage) -> Verdict {
 pub(super) fn killed(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
     let held = worker.acquire("held").granted()?;
-    site.take(TAKEN);
-    let wait = worker.acquire(TAKEN).wait(WAIT).ask();
-    site.until_waiting(TAKEN, 1)?;
+    let wait = site.in_vain(&worker.acquire(TAKEN).wait(WAIT))?;
     let begun = Instant::now();
     for id in ids(&site) {
         cmd!(site.server().connection(), "LOCK.SESSION", "KILL", id).int();
@@ -258,10 +241,8 @@ pub(super) fn frozen_waiter(stage: &Stage) -> Verdict {
     let took = begun.elapsed();
     one.thaw();
     let granted = granted?;
-    ensure!(
-        took < SEEN + MARGIN,
-        "behind a frozen program the lock comes after {took:.1?}"
-    );
+    let most = SEEN + MARGIN;
+    ensure!(took < most, "behind a frozen program {took:.1?}");
     let behind = two.acquire(TAKEN).wait(WAIT).ask();
     site.until_waiting(TAKEN, 2)?;
     until_there(&site)?; // until then the lock goes to the one behind it
@@ -275,19 +256,13 @@ pub(super) fn frozen_waiter(stage: &Stage) -> Verdict {
 
 /// A request is on its way for longer than the program waits for it. Then it arrives, and the server grants it.
 pub(super) fn strays(stage: &Stage) -> Verdict {
-    let site = Site::start();
-    let (proxy, outside) = site.behind_proxy();
-    let worker = stage.worker(&outside)?;
+    let (site, proxy, worker) = stage.behind_proxy(Site::start())?;
     let held = worker.acquire("held").granted()?;
     proxy.hold_back("LOCK.ACQUIRE");
     worker.acquire("stray").refused("unavailable")?;
     thread::sleep(LEASE / 3 + ms(200)); // its cancel has arrived, if only before the next POLL
     proxy.let_go();
-    let arrived = wait_for(ms(1000), || {
-        let seen = site.look(&["stray".to_owned()])?;
-        (!seen[0].holders.is_empty()).then_some(())
-    });
-    ensure!(arrived.is_some(), "the request has not arrived");
+    site.until_held("stray", ms(1000))?;
     // A whole lease of replies that count it, a POLL on either side, and the release.
     let limit = LEASE + 2 * LEASE / 3 + MARGIN;
     site.until_free(&["stray".to_owned()], limit, "it was granted")?;
@@ -297,25 +272,19 @@ pub(super) fn strays(stage: &Stage) -> Verdict {
 
 /// The reply that names a grant is slower than the event that says it is lost.
 pub(super) fn late_loss(stage: &Stage) -> Verdict {
-    let site = Site::start();
-    let (proxy, outside) = site.behind_proxy();
-    let worker = stage.worker(&outside)?;
+    let (site, proxy, worker) = stage.behind_proxy(Site::start())?;
     let held = worker.acquire("held").granted()?;
     for round in 0..stage.count(5, 50) {
         let key = format!("lost-{round}");
         proxy.inject(Fault::Delay(300), "LOCK.ACQUIRE", 1);
         let call = worker.acquire(&key).ask();
-        let keys = [key.clone()];
-        let granted = || (!site.look(&keys)?[0].holders.is_empty()).then_some(());
-        ensure!(wait_for(ms(1000), granted).is_some(), "{key} is not held");
+        site.until_held(&key, ms(1000))?;
         cmd!(site.server().connection(), "DEL", &key).int();
         call.is_pending()?;
         // The loss was reported before the reply: the program asks again, or tells it.
-        if let crate::worker::Answer::Grant(grant) = call.answer()? {
-            ensure!(
-                worker.check(&grant)?,
-                "{key} is reported as held, and its loss was reported before"
-            );
+        if let Answer::Grant(grant) = call.answer()? {
+            let is_held = worker.check(&grant)?;
+            ensure!(is_held, "{key} was reported as lost before");
             stage.agree(&site)?;
             worker.release(&grant).ok()?;
         }

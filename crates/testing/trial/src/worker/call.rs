@@ -189,10 +189,9 @@ impl Desk {
                 now - pending.sent,
                 due.saturating_duration_since(pending.sent),
             );
-            self.ledger.wrong(format!(
-                "{} took {took:.1?}, its limit is {limit:.1?}",
-                pending.what
-            ));
+            let what = &pending.what;
+            self.ledger
+                .wrong(format!("{what} took {took:.1?}, its limit is {limit:.1?}"));
         }
     }
 
@@ -288,10 +287,7 @@ impl Call {
     /// Whether it is still without an answer.
     pub(crate) fn is_pending(&self) -> Verdict {
         match self.answers.try_recv() {
-            Ok((_, answer)) => Err(Failure::Wrong(format!(
-                "{} is answered too early: {answer:?}",
-                self.what
-            ))),
+            Ok((_, answer)) => Err(format!("answered too early: {answer:?}").into()),
             Err(_) => Ok(()),
         }
     }
@@ -306,9 +302,16 @@ impl Call {
 
     /// The error, which must be of this class; its text.
     pub(crate) fn refused(&self, class: &str) -> Verdict<String> {
-        match self.answer()? {
-            Answer::Error { class: has, text } if has == class => Ok(text),
-            other => Err(other.unlike(class).of(&self.what)),
+        Ok(self.refused_after(&[class])?.1)
+    }
+
+    /// The same with how long after the call it came; it may be of any of these classes.
+    pub(crate) fn refused_after(&self, classes: &[&str]) -> Verdict<(Duration, String)> {
+        match self.took()? {
+            (took, Answer::Error { class, text }) if classes.contains(&class.as_str()) => {
+                Ok((took, text))
+            }
+            (_, other) => Err(other.unlike(&classes.join(" or ")).of(&self.what)),
         }
     }
 

@@ -92,6 +92,10 @@ impl<'w> Acquire<'w> {
         self
     }
 
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// Sends it.
     pub(crate) fn ask(&self) -> Call {
         self.worker.ask(self)

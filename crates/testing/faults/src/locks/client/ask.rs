@@ -3,7 +3,9 @@
 use super::Client;
 use crate::locks::line::{Answer, Line};
 use crate::locks::protocol;
-use history::{Action, Call, InSession, Moment, Outcome, Refusal, Register, Write, Written};
+use history::{
+    Acquire, Action, Call, InSession, Moment, Outcome, Refusal, Register, Write, Written,
+};
 use redis::Cmd;
 use std::thread::sleep;
 use std::time::Duration;
@@ -49,7 +51,7 @@ impl Client<'_> {
         command: &Cmd,
     ) -> Outcome {
         let heard = self.hear(key, command);
-        if matches!(action, Action::Acquire { block: true, .. }) {
+        if matches!(action, Action::Acquire(Acquire { block: true, .. })) {
             // Others stood behind it until then.
             for span in std::mem::take(&mut self.sent_on) {
                 self.record(key, owner, action.clone(), span, Outcome::Untouched);
@@ -64,8 +66,8 @@ impl Client<'_> {
             What::Nothing => Outcome::Untouched,
         };
         if self.stage.habits.wait
-            && matches!(action, Action::Acquire { .. } | Action::Renew { .. })
-            && matches!(outcome, Outcome::Grant { .. })
+            && matches!(action, Action::Acquire(_) | Action::Renew(_))
+            && matches!(outcome, Outcome::Grant(_))
         {
             if !self.is_replicated(key) {
                 outcome = Outcome::Lost;
@@ -85,16 +87,8 @@ impl Client<'_> {
         (sent, ended): (Moment, Moment),
         outcome: Outcome,
     ) {
-        self.calls.push(Call {
-            client: self.number,
-            key: key.to_owned(),
-            owner: owner.to_owned(),
-            action,
-            sent,
-            ended,
-            outcome,
-            session: None,
-        });
+        let call = Call::sent(self.number, key, owner, action, sent);
+        self.calls.push(call.ended(ended, outcome));
     }
 
     /// The call that was recorded last names this session.

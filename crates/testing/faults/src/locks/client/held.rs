@@ -23,23 +23,16 @@ pub(super) enum Step {
 impl Held {
     /// The grant that was the reply to a call of this owner, if it was one.
     pub(super) fn of(key: &str, owner: &str, outcome: &Outcome) -> Option<Self> {
-        let Outcome::Grant {
-            token,
-            holds,
-            lease,
-            limit,
-            ..
-        } = *outcome
-        else {
+        let Outcome::Grant(told) = outcome else {
             return None;
         };
         Some(Self {
             key: key.to_owned(),
             owner: owner.to_owned(),
-            token,
-            holds,
-            lease,
-            limit: limit.or(Some(Limit::ONE)),
+            token: told.token,
+            holds: told.holds,
+            lease: told.lease,
+            limit: told.limit.or(Some(Limit::ONE)),
         })
     }
 
@@ -60,16 +53,11 @@ impl Held {
         acquires: bool,
     ) -> Step {
         match outcome {
-            Outcome::Grant {
-                token,
-                holds,
-                limit,
-                ..
-            } => {
-                self.token = *token;
-                self.holds = *holds;
-                if limit.is_some() {
-                    self.limit = *limit;
+            Outcome::Grant(told) => {
+                self.token = told.token;
+                self.holds = told.holds;
+                if told.limit.is_some() {
+                    self.limit = told.limit;
                 } else if acquires {
                     self.limit = Some(Limit::ONE);
                 }

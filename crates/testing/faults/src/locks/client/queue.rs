@@ -5,7 +5,7 @@ use super::ask::What as Answer;
 use super::held::Held;
 use crate::locks::program::{Event, Next, Place, Program, What};
 use crate::locks::protocol;
-use history::{Action, Down, Limit, Moment, Outcome, Refusal, Renewed};
+use history::{Acquire, Action, Down, Granted, Limit, Moment, Outcome, Refusal, Renew, Renewed};
 use rand::RngExt;
 use redis::Value;
 use std::ops::Range;
@@ -170,13 +170,13 @@ impl Client<'_> {
                 holds,
                 lease,
                 limit,
-            } => Outcome::Grant {
+            } => Outcome::Grant(Granted {
                 token: *token,
                 owner: asks.owner.to_owned(),
                 holds: *holds,
                 lease: *lease,
                 limit: asks.limit.and(Some(*limit)),
-            },
+            }),
             What::Ended(text) => {
                 let code = text.split(' ').next().unwrap_or_default();
                 match protocol::refusal(code) {
@@ -283,18 +283,17 @@ impl Client<'_> {
     /// Moves a grant into another program's session, or out of any.
     fn move_grant(&mut self, other: &Program<'_>, place: Place, held: &Held) {
         let session = other.session(place.node).filter(|_| self.random.random());
-        let action = Action::Renew {
-            limit: None,
+        let action = Action::Renew(Renew {
             lease: Some(session.map_or(20, |_| held.lease)),
             token: Some(held.token),
-            raise: None,
-        };
+            ..Renew::default()
+        });
         let mut command = protocol::command(&held.key, &held.owner, &action, 0);
         let id = session.unwrap_or(0);
         command.arg("SESSION").arg(id);
         let outcome = self.ask_so(&held.key, &held.owner, action, &command);
         self.names_session(id, false);
-        if matches!(outcome, Outcome::Grant { .. }) {
+        if matches!(outcome, Outcome::Grant(_)) {
             self.stage.run.count("grants moved between sessions", 1);
         }
     }
@@ -305,7 +304,7 @@ impl Client<'_> {
         for key in &self.stage.run.keys {
             let owner = self.owner();
             let outcome = self.acquire(key, &owner, None, LEFT_BEHIND, None);
-            if matches!(outcome, Outcome::Grant { .. }) {
+            if matches!(outcome, Outcome::Grant(_)) {
                 let node = self.stage.deployment.home(key);
                 for session in programs.iter().filter_map(|program| program.session(node)) {
                     self.tasks += 1;
@@ -348,11 +347,11 @@ impl Client<'_> {
 
 /// The request; as it is recorded, or as it is sent at first.
 fn action(asks: &Asks<'_>, block: bool) -> Action {
-    Action::Acquire {
+    Action::Acquire(Acquire {
         limit: asks.limit,
         lease: Some(asks.lease),
         block,
         holds: Some(1),
         token: None,
-    }
+    })
 }

@@ -4,7 +4,7 @@ use super::held::{Held, Step};
 use super::{Client, TWINS};
 use crate::locks::program::Program;
 use crate::locks::protocol;
-use history::{Action, Down, Limit, Outcome};
+use history::{Acquire, Action, Down, Granted, Limit, Outcome, Renew};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use std::ops::Range;
@@ -135,7 +135,7 @@ impl Client<'_> {
         if !calls_off {
             // Each has its hold and gives it back.
             for outcome in [&mine, &others] {
-                if let Outcome::Grant { token, .. } = outcome {
+                if let Outcome::Grant(Granted { token, .. }) = outcome {
                     self.pause(3);
                     if self.random.random_ratio(1, 3) {
                         self.write_by_script(&key, *token);
@@ -146,7 +146,7 @@ impl Client<'_> {
         }
         if [&mine, &others].contains(&&Outcome::Lost) {
             self.clean_up(&key, &owner);
-        } else if calls_off && matches!(mine, Outcome::Grant { .. }) {
+        } else if calls_off && matches!(mine, Outcome::Grant(_)) {
             self.release(&key, &owner, Down::All, None);
         }
     }
@@ -154,13 +154,12 @@ impl Client<'_> {
     /// Closes its connection while it waits, or just when it is granted the lock.
     fn leave(&mut self) {
         let (key, owner) = (self.key(), self.owner());
-        let action = Action::Acquire {
+        let action = Action::Acquire(Acquire {
             limit: self.limit(),
             lease: Some(self.random.random_range(HURRIED)),
             block: true,
-            holds: None,
-            token: None,
-        };
+            ..Acquire::default()
+        });
         let command = protocol::command(&key, &owner, &action, 0);
         let home = self.stage.deployment.home(&key);
         let Some(line) = self.line(home) else { return };
@@ -209,16 +208,23 @@ impl Client<'_> {
         let refused = match self.random.random_range(0..5) {
             0 => self.release(&key, &owner, Down::One, token),
             1 => self.release(&key, &owner, Down::To(0), token),
-            2 => self.renew(&key, &owner, None, Some(5_000), token, None),
+            2 => {
+                let asks = Renew {
+                    lease: Some(5_000),
+                    token,
+                    ..Renew::default()
+                };
+                self.renew(&key, &owner, asks)
+            }
             3 => self.release(&key, &owner, Down::All, None),
             _ => {
-                let action = Action::Acquire {
+                let action = Action::Acquire(Acquire {
                     limit: self.limit(),
                     lease: None,
                     block: true,
                     holds: Some(2),
                     token,
-                };
+                });
                 self.ask(&key, &owner, action, 50)
             }
         };
@@ -233,13 +239,13 @@ impl Client<'_> {
         let mut outcome = self.acquire(key, owner, limit, lease, holds);
         let repeats = match outcome {
             Outcome::Lost => self.random.random_ratio(2, 3),
-            Outcome::Grant { .. } => self.random.random_ratio(1, 8),
+            Outcome::Grant(_) => self.random.random_ratio(1, 8),
             _ => false,
         };
         if repeats && holds.is_some() {
             // It does not add up.
             let again = self.acquire(key, owner, limit, lease, holds);
-            if matches!(again, Outcome::Grant { .. } | Outcome::Lost) {
+            if matches!(again, Outcome::Grant(_) | Outcome::Lost) {
                 outcome = again;
             }
         }
@@ -279,13 +285,13 @@ impl Client<'_> {
         } else {
             held.named_limit()
         };
-        let action = Action::Acquire {
+        let action = Action::Acquire(Acquire {
             limit,
             lease: self.random.random_ratio(1, 2).then_some(held.lease / 2),
             block: self.random.random_ratio(1, 2),
             holds: bound.then_some(held.holds + 1),
             token: self.random.random_ratio(1, 2).then_some(held.token),
-        };
+        });
         let mut outcome = self.ask(&held.key, &held.owner, action.clone(), 50);
         if outcome == Outcome::Lost && bound {
             outcome = self.ask(&held.key, &held.owner, action, 50);
@@ -308,9 +314,15 @@ impl Client<'_> {
         // A wider one only where the server takes it.
         let sets = raise.is_none() && held.holds == 1 && self.random.random_ratio(1, 2);
         let limit = if sets { self.limit() } else { None };
-        let mut outcome = self.renew(&held.key, &held.owner, limit, lease, token, raise);
+        let asks = Renew {
+            limit,
+            lease,
+            token,
+            raise,
+        };
+        let mut outcome = self.renew(&held.key, &held.owner, asks);
         if outcome == Outcome::Lost {
-            outcome = self.renew(&held.key, &held.owner, limit, lease, token, raise);
+            outcome = self.renew(&held.key, &held.owner, asks);
         }
         held.learn(&outcome, limit, false)
     }
@@ -383,13 +395,13 @@ impl Client<'_> {
         lease: u64,
         holds: Option<u32>,
     ) -> Outcome {
-        let action = Action::Acquire {
+        let action = Action::Acquire(Acquire {
             limit,
             lease: Some(lease),
             block: self.random.random_ratio(4, 5),
             holds,
             token: None,
-        };
+        });
         let wait_ms = if self.stage.habits.hurry {
             *HURRIED_WAITS.choose(&mut self.random).expect("waits")
         } else {
@@ -408,21 +420,7 @@ impl Client<'_> {
         self.ask(key, owner, Action::Release { down, token }, 0)
     }
 
-    pub(super) fn renew(
-        &mut self,
-        key: &str,
-        owner: &str,
-        limit: Option<Limit>,
-        lease: Option<u64>,
-        token: Option<u64>,
-        raise: Option<u64>,
-    ) -> Outcome {
-        let action = Action::Renew {
-            limit,
-            lease,
-            token,
-            raise,
-        };
-        self.ask(key, owner, action, 0)
+    pub(super) fn renew(&mut self, key: &str, owner: &str, asks: Renew) -> Outcome {
+        self.ask(key, owner, Action::Renew(asks), 0)
     }
 }

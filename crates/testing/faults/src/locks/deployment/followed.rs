@@ -2,7 +2,7 @@
 
 use super::{Deployment, Node};
 use crate::run::Run;
-use history::{Call, Outcome};
+use history::{Call, Granted, Outcome};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use testbed::effect::{self, Said};
@@ -27,7 +27,7 @@ impl Followed {
         let replica = primary.replica();
         Self {
             node: [Node::of(&primary)],
-            memory: used_memory(&primary),
+            memory: primary.used_memory(),
             servers: Mutex::new([primary, replica]),
         }
     }
@@ -64,30 +64,24 @@ impl Deployment for Followed {
         let expired = primary.number("stats", "expired_keys");
         run.count("expired", expired.unsigned_abs());
         check_nobody_is_left(primary);
-        eventually(
-            || primary.whole_state() == primary.state(),
-            "the short leases to end",
-        );
+        let over = || primary.whole_state() == primary.state();
+        eventually(over, "the short leases to end");
         primary.wait_for_sync(replica);
         let [before, after] = [&*primary, replica].map(Server::whole_state);
         assert_same(&before, &after, "on the replica");
         check_tokens(primary, run, calls);
         run.check_log(replica);
         cmd!(primary.connection(), "FLUSHALL").okay();
-        eventually(
-            || used_memory(primary) < self.memory + MEMORY_LEFT,
-            "memory to return to where it was",
-        );
+        let is_back = || primary.used_memory() < self.memory + MEMORY_LEFT;
+        eventually(is_back, "memory to return to where it was");
         check_file(primary, run);
     }
 }
 
 /// All connections are closed and nobody waits, by the server's and the module's count.
 fn check_nobody_is_left(server: &Server) {
-    eventually(
-        || server.info_field("clients", "blocked_clients") == "0",
-        "no client to be blocked",
-    );
+    let blocked = || server.info_field("clients", "blocked_clients");
+    eventually(|| blocked() == "0", "no client to be blocked");
     // A session whose OPEN was not answered ends by silence.
     for name in ["lock_sessions", "lock_queued", "lock_session_grants"] {
         eventually(|| server.info_field("lock", name) == "0", name);
@@ -124,7 +118,7 @@ fn check_tokens(server: &Server, run: &Run, calls: &[Call]) {
     }
     assert!(!holders.is_empty());
     for call in calls {
-        if let Outcome::Grant { token, owner, .. } = &call.outcome {
+        if let Outcome::Grant(Granted { token, owner, .. }) = &call.outcome {
             let told = (call.key.clone().into_bytes(), owner.clone().into_bytes());
             if holders.get(&token.cast_signed()) != Some(&told) {
                 run.trouble(format!("not in the file: {call}"));
@@ -141,17 +135,6 @@ fn check_file(server: &mut Server, run: &Run) {
     }
     let before = server.whole_state();
     server.restart();
-    assert_same(
-        &before,
-        &server.whole_state(),
-        "after a restart from the file",
-    );
-}
-
-/// Without what the server keeps for replicas and files, which grows to a size of its own.
-fn used_memory(server: &Server) -> i64 {
-    cmd!(server.connection(), "MEMORY", "PURGE").okay();
-    let memory = server.info("memory");
-    let bytes = |name: &str| memory[name].parse::<i64>().expect("a number");
-    bytes("used_memory") - bytes("mem_total_replication_buffers") - bytes("mem_aof_buffer")
+    let after = server.whole_state();
+    assert_same(&before, &after, "after a restart from the file");
 }

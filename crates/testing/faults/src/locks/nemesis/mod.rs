@@ -177,16 +177,8 @@ impl<'s> LocksNemesis<'s> {
         sent: Moment,
         outcome: Outcome,
     ) {
-        self.calls.push(Call {
-            client: NUMBER,
-            key: key.to_owned(),
-            owner: owner.to_owned(),
-            action,
-            sent,
-            ended: self.stage.run.now(),
-            outcome,
-            session: None,
-        });
+        let call = Call::sent(NUMBER, key, owner, action, sent);
+        self.calls.push(call.ended(self.stage.run.now(), outcome));
     }
 
     /// Sets the clock, and a while later right again.

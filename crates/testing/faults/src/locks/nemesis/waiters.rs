@@ -3,18 +3,12 @@
 use super::LocksNemesis;
 use crate::locks::observer::{client_ids, clients};
 use crate::locks::protocol;
-use history::{Action, Down, Outcome, Sighting};
+use history::{Acquire, Action, Outcome, Sighting};
 use rand::seq::IndexedRandom;
 use redis::{Connection, RedisResult, Value};
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::{Expect, line};
-
-/// Of all holds of an owner.
-const RELEASE: Action = Action::Release {
-    down: Down::All,
-    token: None,
-};
 
 impl LocksNemesis<'_> {
     /// Kills the first in line of some queue.
@@ -43,7 +37,7 @@ impl LocksNemesis<'_> {
             let owner = holders.swap_remove(0).owner;
             let mut both = redis::pipe();
             both.cmd("LOCK.WAITERS").arg(key);
-            both.add_command(protocol::command(key, &owner, &RELEASE, 0));
+            both.add_command(protocol::command(key, &owner, &Action::RELEASE, 0));
             both.cmd("CLIENT").arg("KILL").arg("ID").arg(id);
             let sent = this.stage.run.now();
             // The owner may have released it meanwhile: an error, and the kill is done all the same.
@@ -55,12 +49,12 @@ impl LocksNemesis<'_> {
                 this.note_killed(node, id, i64::from(killed));
             }
             let outcome = match &released {
-                Ok(value) => protocol::outcome(&RELEASE, value.clone()),
+                Ok(value) => protocol::outcome(&Action::RELEASE, value.clone()),
                 Err(error) => {
                     protocol::refusal(error.code()).map_or(Outcome::Untouched, Outcome::Refused)
                 }
             };
-            this.record_call(key, &owner, RELEASE, sent, outcome);
+            this.record_call(key, &owner, Action::RELEASE, sent, outcome);
             Ok(killed && released.is_ok())
         })
     }
@@ -80,13 +74,10 @@ impl LocksNemesis<'_> {
                 clients: clients(this.stage, (node, life), waiters),
             });
             let owner = format!("newcomer-{}", this.stage.run.now());
-            let acquire = Action::Acquire {
-                limit: None,
+            let acquire = Action::Acquire(Acquire {
                 lease: Some(5_000),
-                block: false,
-                holds: None,
-                token: None,
-            };
+                ..Acquire::default()
+            });
             let mut both = redis::pipe();
             both.cmd("DEL").arg(key);
             both.add_command(protocol::command(key, &owner, &acquire, 0));
@@ -94,13 +85,14 @@ impl LocksNemesis<'_> {
             let (removed, reply): (i64, Value) = both.query(connection)?;
             this.record_removal(key, sent, Outcome::Done);
             let outcome = protocol::outcome(&acquire, reply);
-            let granted = matches!(outcome, Outcome::Grant { .. });
+            let granted = matches!(outcome, Outcome::Grant(_));
             this.record_call(key, &owner, acquire, sent, outcome);
             if granted {
                 let sent = this.stage.run.now();
-                let reply = protocol::command(key, &owner, &RELEASE, 0).query(connection)?;
-                let outcome = protocol::outcome(&RELEASE, reply);
-                this.record_call(key, &owner, RELEASE, sent, outcome);
+                let reply =
+                    protocol::command(key, &owner, &Action::RELEASE, 0).query(connection)?;
+                let outcome = protocol::outcome(&Action::RELEASE, reply);
+                this.record_call(key, &owner, Action::RELEASE, sent, outcome);
             }
             Ok(removed == 1 && ids.first() == Some(&id))
         })

@@ -46,12 +46,8 @@ async fn work(orders: &Arc<Orders>) -> Result<(), String> {
     });
     let tasks: Vec<_> = (0..orders.tasks)
         .map(|number| {
-            let task = Task::new(
-                number,
-                Arc::clone(orders),
-                locks.clone(),
-                Arc::clone(&register),
-            );
+            let (orders, register) = (Arc::clone(orders), Arc::clone(&register));
+            let task = Task::new(number, orders, locks.clone(), register);
             tokio::spawn(task.run(closing.clone()))
         })
         .collect();

@@ -5,7 +5,7 @@ use super::tell;
 use crate::clock::{self, micros, millis};
 use crate::quorum::event::{Event, Orders, trusted_lease};
 use crate::register::SqlRegister;
-use history::{Action, Call, Down, Moment, Outcome, Register, Write};
+use history::{Acquire, Action, Call, Granted, Moment, Outcome, Register, Write};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::sync::{Arc, Mutex};
@@ -80,14 +80,12 @@ impl Task {
         work: Work,
     ) -> Option<Hold> {
         let renews = !matches!(work, Work::Overstay);
-        let action = Action::Acquire {
-            limit: None,
+        let asks = Acquire {
             lease: Some(millis(lease)),
             block: true,
-            holds: None,
-            token: None,
+            ..Acquire::default()
         };
-        let mut call = self.send(key, String::new(), action, wait);
+        let mut call = self.send(key, "", Action::Acquire(asks), wait);
         let acquired = self.locks.acquire(key, lease, wait, renews).await;
         call.ended = self.now();
         match acquired {
@@ -95,13 +93,13 @@ impl Task {
                 // Looked at after the call's end, so it is not told too long.
                 let until = call.ended + hold.valid_for().await.map_or(0, micros);
                 call.owner = hold.owner();
-                call.outcome = Outcome::Grant {
+                call.outcome = Outcome::Grant(Granted {
                     limit: None,
                     token: hold.token(),
                     owner: hold.owner(),
                     holds: 1,
                     lease: trusted_lease(millis(lease), call.ended, until),
-                };
+                });
                 tell(&Event::Ends { call, reason: None });
                 let client = self.client;
                 tell(&Event::Trusts { client, until });
@@ -137,28 +135,15 @@ impl Task {
             self.pause(longest_pause / 2..longest_pause + 1).await;
             is_lost = !self.write_and_look(key, &hold).await;
         }
-        let action = Action::Release {
-            down: Down::All,
-            token: None,
-        };
-        let mut call = self.send(key, hold.owner(), action, Duration::ZERO);
+        let mut call = self.send(key, &hold.owner(), Action::RELEASE, Duration::ZERO);
         call.outcome = hold.release().await;
         call.ended = self.now();
         tell(&Event::Ends { call, reason: None });
     }
 
     /// Tells of a call that is about to be made.
-    fn send(&self, key: &str, owner: String, action: Action, wait: Duration) -> Call {
-        let call = Call {
-            client: self.client,
-            key: key.to_owned(),
-            owner,
-            action,
-            sent: self.now(),
-            ended: Moment::MAX,
-            outcome: Outcome::Lost,
-            session: None,
-        };
+    fn send(&self, key: &str, owner: &str, action: Action, wait: Duration) -> Call {
+        let call = Call::sent(self.client, key, owner, action, self.now());
         tell(&Event::Sends {
             call: call.clone(),
             patience: micros(wait),

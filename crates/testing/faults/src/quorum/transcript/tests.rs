@@ -3,7 +3,7 @@
 use crate::quorum::event::{Event, trusted_lease};
 use crate::quorum::process::Record;
 use crate::run::Run;
-use history::{Action, Call, Down, History, Kind, Mode, Moment, Outcome};
+use history::{Acquire, Action, Call, Granted, History, Kind, Mode, Moment, Outcome};
 use std::time::Duration;
 
 /// The resulting history.
@@ -46,44 +46,24 @@ fn contender(number: u32, events: impl IntoIterator<Item = Vec<Event>>) -> Recor
 }
 
 fn call(action: Action, owner: &str, sent: u64) -> Call {
-    Call {
-        client: 0,
-        key: "lock".to_owned(),
-        owner: owner.to_owned(),
-        action,
-        sent: at(sent),
-        ended: Moment::MAX,
-        outcome: Outcome::Lost,
-        session: None,
-    }
+    Call::sent(0, "lock", owner, action, at(sent))
 }
 
 fn acquire(owner: &str, sent: u64) -> Call {
-    let action = Action::Acquire {
-        limit: None,
+    let asks = Acquire {
         lease: Some(1000),
         block: true,
-        holds: None,
-        token: None,
+        ..Acquire::default()
     };
-    call(action, owner, sent)
+    call(Action::Acquire(asks), owner, sent)
 }
 
 fn release(token: u64, sent: u64) -> Call {
-    let action = Action::Release {
-        down: Down::All,
-        token: None,
-    };
-    call(action, &format!("owner of {token}"), sent)
+    call(Action::RELEASE, &format!("owner of {token}"), sent)
 }
 
 fn ends(call: Call, ended: u64, outcome: Outcome) -> Event {
-    let ended = at(ended);
-    let call = Call {
-        ended,
-        outcome,
-        ..call
-    };
+    let call = call.ended(at(ended), outcome);
     Event::Ends { call, reason: None }
 }
 
@@ -107,13 +87,13 @@ fn trusts(until: u64) -> Vec<Event> {
 
 fn granted(token: u64, sent: u64, ended: u64, until: u64) -> Vec<Event> {
     let owner = format!("owner of {token}");
-    let outcome = Outcome::Grant {
+    let outcome = Outcome::Grant(Granted {
         limit: None,
         token,
         owner: owner.clone(),
         holds: 1,
         lease: trusted_lease(1000, at(ended), at(until)),
-    };
+    });
     let mut events = vec![ends(acquire(&owner, sent), ended, outcome)];
     events.extend(trusts(until));
     events
@@ -152,11 +132,8 @@ fn who_is_killed_holds_until_the_end_of_the_trust() {
     let next = contender(2, [granted(6, 20, 500, 1400), released(6, 600)]);
     let told = read(&[killed, next], true);
     assert!(told.troubles.is_empty(), "{:?}", told.troubles);
-    assert!(
-        kinds(&told).contains(&Kind::Exclusion),
-        "{:?}",
-        kinds(&told)
-    );
+    let kinds = kinds(&told);
+    assert!(kinds.contains(&Kind::Exclusion), "{kinds:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::{Outbox, Program, Purpose, Stage};
 
 impl Program {
     /// A reply has come.
-    pub(crate) fn reply(&mut self, outbox: &mut Outbox, now: u64, number: u64, reply: Reply) {
+    pub(crate) fn reply(&mut self, outbox: &mut Outbox, number: u64, reply: Reply) {
         let Some(call) = self.under_way.get(&number) else {
             return; // given up
         };
@@ -22,26 +22,22 @@ impl Program {
                 let (session, known) = (*session, known.clone());
                 if !self.poll_answered(outbox, (session, sent), &known, reply) {
                     self.under_way.remove(&number);
-                    self.reconnect(outbox, now);
+                    self.reconnect(outbox);
                 }
             }
             Purpose::Ask { owner, session } => {
                 let (owner, session) = (*owner, *session);
                 self.asked(owner, session, sent, &reply);
             }
-            Purpose::Move {
-                owner,
-                session,
-                token,
-            } => {
-                let (owner, session, token) = (*owner, *session, *token);
-                let claim = self.claims.get_mut(&owner);
-                match (reply, claim.filter(|it| it.token == token)) {
+            Purpose::Move(moved) => {
+                let moved = *moved;
+                let claim = self.claims.get_mut(&moved.owner);
+                match (reply, claim.filter(|it| it.token == moved.token)) {
                     (Reply::Grant(_), Some(claim)) => {
-                        claim.session = session;
+                        claim.session = moved.session;
                         claim.sure = claim.sure.max(sent + claim.lease);
                     }
-                    (Reply::Gone, Some(_)) => self.lose(owner, false),
+                    (Reply::Gone, Some(_)) => self.lose(moved.owner, false),
                     (Reply::NoSession, _) => self.session = None,
                     _ => {}
                 }
@@ -67,14 +63,10 @@ impl Program {
                     }
                 }
             }
-            Purpose::Release {
-                release: (owner, ..),
-                is_awaited,
-            } => {
-                if *is_awaited {
-                    self.release_answers.insert(*owner, true);
-                }
+            Purpose::Release((owner, ..), true) => {
+                self.release_answers.insert(*owner, true);
             }
+            Purpose::Release(_, false) => {}
         }
         self.under_way.remove(&number);
         let first = self.under_way.keys().next().copied().unwrap_or(u64::MAX);
@@ -100,8 +92,7 @@ impl Program {
                 for event in events {
                     if event.number > self.seen {
                         self.seen = event.number;
-                        let last_call = outbox.last_call;
-                        self.event((session, sure), event.owner, event.what, last_call);
+                        self.event((session, sure), event.owner, event.what, outbox.last);
                     }
                 }
                 self.polled((session, sure), known);
@@ -176,11 +167,8 @@ impl Program {
         if token > claim.token && claim.is_handed_over {
             return false;
         }
-        claim.sure = if token == claim.token {
-            claim.sure.max(sure)
-        } else {
-            sure
-        };
+        let before = if token == claim.token { claim.sure } else { 0 };
+        claim.sure = before.max(sure);
         claim.stage = Stage::Held;
         claim.token = token;
         claim.session = Some(session);
@@ -223,10 +211,8 @@ impl Program {
 
     /// The reply to a POLL counts for these grants.
     fn polled(&mut self, (session, sure): (u64, u64), known: &[(u64, u64)]) {
-        let (of_any, of_new) = (
-            !self.obeys(Rule::PollOfThisSession),
-            !self.obeys(Rule::KnownWhenSent),
-        );
+        let of_any = !self.obeys(Rule::PollOfThisSession);
+        let of_new = !self.obeys(Rule::KnownWhenSent);
         for (owner, claim) in &mut self.claims {
             let is_of_this = of_any || claim.session == Some(session);
             let is_known = of_new || known.contains(&(*owner, claim.token));

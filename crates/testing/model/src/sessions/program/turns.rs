@@ -5,20 +5,16 @@ use super::{Call, Outbox, Program, Purpose, Stage, moved};
 
 impl Program {
     /// Calls without a reply are given up, and the loop continues.
-    pub(crate) fn go_on(&mut self, outbox: &mut Outbox, now: u64) {
-        let over = self.under_way.iter();
-        let over: Vec<_> = over
-            .filter(|(_, call)| call.due <= now)
-            .map(|(number, _)| *number)
-            .collect();
-        for number in over {
+    pub(crate) fn go_on(&mut self, outbox: &mut Outbox) {
+        let now = outbox.now;
+        for number in self.numbers(|call| call.due <= now) {
             let Some(call) = self.under_way.remove(&number) else {
                 continue; // it was on the loop's connection
             };
             if call.is_of_loop {
                 let began = call.sent;
                 self.unanswered(&call);
-                self.reconnect(outbox, now);
+                self.reconnect(outbox);
                 self.silent(began);
             } else {
                 outbox.closed.push(call.connection);
@@ -29,26 +25,32 @@ impl Program {
             self.silent(now);
         }
         if self.connection.is_none() && now >= self.next_try {
-            outbox.last_connection += 1;
-            self.connection = Some(outbox.last_connection);
+            self.connection = Some(outbox.next());
             self.has_sent_due = false;
         }
         let is_answered = !self.under_way.values().any(|call| call.is_of_loop);
         if let Some(connection) = self.connection.filter(|_| is_answered) {
-            self.turn(outbox, now, connection);
+            self.turn(outbox, connection);
         }
     }
 
-    fn turn(&mut self, outbox: &mut Outbox, now: u64, connection: u64) {
+    /// The numbers of such calls under way.
+    fn numbers(&self, which: impl Fn(&Call) -> bool) -> Vec<u64> {
+        let calls = self.under_way.iter().filter(|(_, call)| which(call));
+        calls.map(|(number, _)| *number).collect()
+    }
+
+    fn turn(&mut self, outbox: &mut Outbox, connection: u64) {
+        let now = outbox.now;
         let on = |time| (Some(connection), time);
         let Some(session) = self.session else {
-            return self.send(outbox, now, (Purpose::Open, Request::Open), on(REPLY));
+            return self.send(outbox, (Purpose::Open, Request::Open), on(REPLY));
         };
         if !std::mem::replace(&mut self.has_sent_due, true) {
             let due = self.due(session, now);
             if !due.is_empty() {
                 for it in due {
-                    self.send(outbox, now, it, on(REPLY));
+                    self.send(outbox, it, on(REPLY));
                 }
                 return;
             }
@@ -57,13 +59,12 @@ impl Program {
         let is_unsure = self.in_session().any(|(_, claim)| claim.sure <= now);
         let block = if is_unsure { 100 } else { LEASE / 3 };
         let of_any = !self.obeys(Rule::PollOfThisSession);
-        let known = self
-            .in_session()
-            .filter(|(_, claim)| of_any || claim.session == Some(session));
+        let known = self.in_session();
+        let known = known.filter(|(_, claim)| of_any || claim.session == Some(session));
         let known = known.map(|(owner, claim)| (*owner, claim.token)).collect();
         let purpose = Purpose::Poll { session, known };
         let request = Request::Poll { session, block };
-        self.send(outbox, now, (purpose, request), on(block + REPLY));
+        self.send(outbox, (purpose, request), on(block + REPLY));
     }
 
     /// The commands to send before a POLL.
@@ -84,9 +85,7 @@ impl Program {
                 _ => {}
             }
         }
-        for release in &self.unfinished {
-            due.push((Purpose::Finish(*release), self.finish(*release)));
-        }
+        due.extend(self.unfinished.iter().map(|release| self.finish(*release)));
         let has_strays = self.excess_since.is_some_and(|since| now > since + LEASE);
         if has_strays && self.obeys(Rule::Strays) {
             let called_before = self.under_way.values().filter_map(Call::owner).collect();
@@ -96,16 +95,11 @@ impl Program {
         due
     }
 
-    pub(super) fn reconnect(&mut self, outbox: &mut Outbox, now: u64) {
+    pub(super) fn reconnect(&mut self, outbox: &mut Outbox) {
         outbox.closed.extend(self.connection.take());
-        self.next_try = now + self.pause;
+        self.next_try = outbox.now + self.pause;
         self.pause = (2 * self.pause).clamp(50, 1000);
-        let of_loop = self.under_way.iter();
-        let of_loop: Vec<_> = of_loop
-            .filter(|(_, call)| call.is_of_loop)
-            .map(|(number, _)| *number)
-            .collect();
-        for number in of_loop {
+        for number in self.numbers(|call| call.is_of_loop) {
             let call = self.under_way.remove(&number).expect("a call");
             self.unanswered(&call);
         }
@@ -119,15 +113,11 @@ impl Program {
                     claim.is_unanswered = true;
                 }
             }
-            Purpose::Release {
-                release,
-                is_awaited,
-            } => {
-                if is_awaited {
-                    self.release_answers.insert(release.0, false);
-                } else {
-                    self.unfinished.insert(release);
-                }
+            Purpose::Release((owner, ..), true) => {
+                self.release_answers.insert(owner, false);
+            }
+            Purpose::Release(release, false) => {
+                self.unfinished.insert(release);
             }
             _ => {}
         }

@@ -7,7 +7,7 @@ use redis_lock_core::sessions::{
 };
 use redis_lock_core::{Holds, Limit, Owner, OwnerBuf, Waiter};
 
-use super::super::{Event, Reply, SESSION, What};
+use super::super::{Asks, Event, Move, Release, Reply, SESSION, What};
 use super::{KEY, Server, USER, core_lease, id, name, number};
 
 impl Server {
@@ -81,15 +81,9 @@ impl Server {
         self.replies.push((connection, call, reply));
     }
 
-    pub(super) fn acquire(
-        &mut self,
-        owner: u64,
-        session: u64,
-        queue: Option<u64>,
-        lease: u64,
-    ) -> Reply {
-        let (bytes, session) = (owner.to_be_bytes(), id(session));
-        let lease = core_lease(lease);
+    pub(super) fn acquire(&mut self, asks: Asks) -> Reply {
+        let (bytes, session) = (asks.owner.to_be_bytes(), id(asks.session));
+        let (queue, lease) = (asks.queue, core_lease(asks.lease));
         let owner = Owner::new(&bytes).expect("an owner");
         if !self.sessions.is_open(session) {
             return Reply::NoSession;
@@ -124,12 +118,12 @@ impl Server {
         Reply::Place
     }
 
-    pub(super) fn renew(&mut self, owner: u64, session: u64, token: u64) -> Reply {
-        let session = SessionId::new(session);
+    pub(super) fn renew(&mut self, moved: Move) -> Reply {
+        let (session, token) = (moved.session.map(id), moved.token);
         if session.is_some_and(|it| !self.sessions.is_open(it)) {
             return Reply::NoSession;
         }
-        let bytes = owner.to_be_bytes();
+        let bytes = moved.owner.to_be_bytes();
         let lease = match &self.held {
             Some(held) if held.token == token && held.owner == bytes => held.lease,
             _ => return Reply::Gone,
@@ -147,12 +141,7 @@ impl Server {
     }
 
     /// `RELEASE … ALL`, or down to no hold.
-    pub(super) fn release(
-        &mut self,
-        owner: u64,
-        token: Option<u64>,
-        session: Option<u64>,
-    ) -> Reply {
+    pub(super) fn release(&mut self, (owner, token, session): Release) -> Reply {
         if session.is_some() && token.is_none() {
             return Reply::Refused;
         }

@@ -18,10 +18,8 @@ pub(crate) fn sentinel(_: Sender<Event>, events: &Receiver<Event>) {
 fn show<T>(start: fn() -> T, events: &Receiver<Event>) {
     let version = Server::version();
     let (major, minor, patch) = version.number;
-    println!(
-        "redis-lock on {:?} {major}.{minor}.{patch}: starting",
-        version.kind
-    );
+    let kind = version.kind;
+    println!("redis-lock on {kind:?} {major}.{minor}.{patch}: starting");
     let servers = start();
     println!("\nCtrl-C stops them all; nothing is kept.");
     let _ = events.recv();
