@@ -30,7 +30,7 @@ final class Acquire {
         String key = lock.fullKey();
         Task task = lock.terms.mode().size() > 1 ? null : lock.task; // each permit is an owner of its own
         Grant held = task == null ? null : task.grant(key);
-        return Core.observed(core.settings.observer(), LockObserver::acquired, key, Core.now(), () -> {
+        return Core.observed((took, error) -> core.settings.observer().acquired(key, took, error), Core.now(), () -> {
             if (isInterruptible && Thread.interrupted()) {
                 throw new InterruptedException();
             }
@@ -92,7 +92,7 @@ final class Acquire {
             long rest = step.rest();
             if (call != null) {
                 long limit = Math.min(claim.limit, claim.last - Core.now());
-                Call.Answer answer = to.send(limit, call.command());
+                Call.Answer answer = to.send(limit, call.command(), false);
                 Fault fault = core.atomically(() -> call.apply().apply(answer));
                 if (!fault.isPassing()) {
                     continue;

@@ -13,6 +13,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.SynchronousQueue;
@@ -21,7 +22,9 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BiConsumer;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -37,15 +40,10 @@ final class Core {
         T make() throws X;
     }
 
-    /** Notifies an observer of the end of an attempt, which took so long. */
-    interface Ended {
-        void notify(LockObserver observer, String key, Duration took, @Nullable Throwable error);
-    }
-
     final Locks.Settings settings;
     final LockServer server;
     final State state;
-    final Threads threads = new Threads(this);
+    final Map<Thread, Task> threads = new ConcurrentHashMap<>(); // of those that hold a ThreadLock
     final Map<ServerNode, Loop> loops = new ConcurrentHashMap<>();
     final ScheduledThreadPoolExecutor timer;
     private final ThreadPoolExecutor background;
@@ -93,8 +91,14 @@ final class Core {
         background.execute(() -> logged(work));
     }
 
-    void warn(String text) {
-        elsewhere(() -> LOG.log(System.Logger.Level.WARNING, text));
+    /** Warns of threads that have ended without unlock: nobody else can unlock what they hold. */
+    void warnOfEndedThreads() {
+        threads.forEach((thread, task) -> {
+            if (!thread.isAlive() && threads.remove(thread) != null) {
+                elsewhere(() -> LOG.log(System.Logger.Level.WARNING, "the thread " + thread.getName()
+                        + " has ended without unlock of " + task.keys() + ", which stays held until this client is closed"));
+            }
+        });
     }
 
     private String process() {
@@ -133,8 +137,8 @@ final class Core {
         });
     }
 
-    /** Does something, and notifies the observer of its end, and of how long ago that time is. */
-    static <T extends @Nullable Object, X extends Exception> T observed(LockObserver observer, Ended ended, String key,
+    /** Attempts something, and notifies of its end, of how long ago that time is, and of its error. */
+    static <T extends @Nullable Object, X extends Exception> T observed(BiConsumer<Duration, @Nullable Throwable> ended,
             long since, Attempt<T, X> attempt) throws X {
         Throwable error = null;
         try {
@@ -144,7 +148,7 @@ final class Core {
             throw e;
         } finally {
             Throwable why = error;
-            logged(() -> ended.notify(observer, key, Duration.ofNanos(now() - since), why));
+            logged(() -> ended.accept(Duration.ofNanos(now() - since), why));
         }
     }
 
@@ -170,19 +174,10 @@ final class Core {
         }
     }
 
-    /** Waits for the end of a thread. An interrupt does not end that, and is kept. */
-    static void join(Thread thread, long nanos) {
-        long end = now() + nanos;
-        while (thread.isAlive() && now() < end) {
-            pause(TimeUnit.MILLISECONDS.toNanos(1));
-        }
-    }
-
-    /** Starts threads, and waits for their end for so long. */
-    static void all(List<Thread> threads, long nanos) {
-        long end = now() + nanos;
-        threads.forEach(Thread::start);
-        threads.forEach(thread -> join(thread, end - now()));
+    /** Does all of it at once, and waits for the end. An interrupt does not end that, and is kept. */
+    void all(Stream<Runnable> works) {
+        CompletableFuture.allOf(works.map(work -> CompletableFuture.runAsync(() -> logged(work), background))
+                .toArray(CompletableFuture[]::new)).join();
     }
 
     /**
@@ -193,8 +188,7 @@ final class Core {
         List<Claim> grants = atomically(() -> state.isClosed ? null : state.close());
         if (grants != null) {
             long end = end();
-            all(loops.values().stream().map(loop -> thread("close", () -> close(loop, grants, end))).toList(),
-                    3 * settings.reply());
+            all(loops.values().stream().map(loop -> () -> close(loop, grants, end)));
             timer.shutdownNow();
             server.close();
         }

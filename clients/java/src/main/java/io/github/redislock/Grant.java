@@ -28,12 +28,11 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Grant implements AutoCloseable {
     final Claim claim;
-    private final Core core;
+    final Core core;
     private final Object turn = new Object(); // of the calls about the grant
     private final CompletableFuture<LockLostException> loss = new CompletableFuture<>();
     private long taken;
     private long most = Long.MAX_VALUE; // its end, by atMost
-    private boolean isTimed;
     private boolean isClosed; // of the turn
     private @Nullable ScheduledFuture<?> ender; // of the mutex
 
@@ -51,17 +50,9 @@ public final class Grant implements AutoCloseable {
         };
     }
 
-    static long lease(Duration time) {
-        if (time.toMillis() < 1) {
-            throw LockException.misuse("a lease must be at least 1 millisecond");
-        }
-        return time.toNanos();
-    }
-
     /** Follows the hand-over. */
     void start(RedisLock.Terms terms) {
         taken = Core.now();
-        isTimed = terms.isFixed() || terms.atMost() > 0;
         most = terms.atMost() > 0 ? taken + terms.atMost() : most;
         if (terms.onLost() != null) {
             onLost(terms.onLost());
@@ -72,7 +63,7 @@ public final class Grant implements AutoCloseable {
 
     /** Has its end looked at in time, if it is to end by time. A closed client has no timer. */
     private void endLater() {
-        if (isTimed) {
+        if (claim.isFixed || most != Long.MAX_VALUE) {
             core.update(() -> {
                 if (ender != null) {
                     ender.cancel(false);
@@ -85,9 +76,8 @@ public final class Grant implements AutoCloseable {
 
     /** Ends it at its maximum time, or at the end of a fixed lease. */
     private void end() {
-        if (send(() -> claim.end(most), core.end()) == null) {
-            endLater();
-        }
+        send(() -> claim.end(most), core.end());
+        endLater(); // it may have been extended
     }
 
     /** Asks for it where its key is now: a node of the cluster has deleted or redirected it. */
@@ -97,11 +87,11 @@ public final class Grant implements AutoCloseable {
                 .forEach(loop -> core.update(loop::need)); // its session takes the grant in
     }
 
-    /** Makes a call in its owner's name until this time. Returns why it has failed; null: there is none to make. */
-    private @Nullable Fault send(Supplier<@Nullable Call> begin, long end) {
+    /** Makes a call in its owner's name until this time. Returns why it has failed, or {@link Fault#NONE}. */
+    private Fault send(Supplier<@Nullable Call> begin, long end) {
         Call call = core.atomically(begin);
         if (call == null) {
-            return null;
+            return claim.fault; // it has ended
         }
         Call.Answer answer = new Route(core, key(), null).call(end, call.command());
         return core.atomically(() -> call.apply().apply(answer));
@@ -110,8 +100,7 @@ public final class Grant implements AutoCloseable {
     /** Makes a call of the user about the grant. Returns why it has failed, or {@link Fault#NONE}. */
     private Fault call(Supplier<@Nullable Call> begin) {
         synchronized (turn) {
-            Fault fault = send(begin, core.end());
-            return fault != null ? fault : core.atomically(() -> claim.fault);
+            return send(begin, core.end());
         }
     }
 
@@ -220,10 +209,7 @@ public final class Grant implements AutoCloseable {
      * @throws LockMisuseException if the lease is below 1 s (fixed: below 1 ms), or the grant was released
      */
     public void extend(Duration lease) {
-        if (!claim.isFixed && lease.toMillis() < 1000) {
-            throw LockException.misuse("a lease that the session renews must be at least 1 second");
-        }
-        renew("extend", lease(lease), claim.isFixed);
+        renew("extend", Lockable.atLeast(claim.isFixed ? 1 : 1000, lease), claim.isFixed);
     }
 
     /**
@@ -238,7 +224,7 @@ public final class Grant implements AutoCloseable {
         if (holds() > 1) {
             throw LockException.misuse(key() + " is held more than once");
         }
-        renew("detach", lease(lease), true);
+        renew("detach", Lockable.atLeast(1, lease), true);
         core.update(claim::letGo);
     }
 
@@ -260,7 +246,7 @@ public final class Grant implements AutoCloseable {
      * @throws LockMisuseException if it was released already
      */
     public void release() {
-        Core.observed(core.settings.observer(), LockObserver::released, key(), taken, () -> {
+        Core.observed((held, error) -> core.settings.observer().released(key(), held, error), taken, () -> {
             require("release", call(claim::release));
             return this;
         });

@@ -94,6 +94,14 @@ public abstract class Lockable<G extends AutoCloseable> {
         }
     }
 
+    /** A time of at least so many milliseconds, in nanoseconds. */
+    static long atLeast(long millis, Duration time) {
+        if (time.toMillis() < millis) {
+            throw LockException.misuse("must be at least " + millis + " ms: " + time);
+        }
+        return time.toNanos();
+    }
+
     static long nanos(Duration time) {
         if (time.isNegative()) {
             throw LockException.misuse("a time must not be negative: " + time);

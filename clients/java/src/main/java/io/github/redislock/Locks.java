@@ -24,7 +24,7 @@ public final class Locks implements AutoCloseable {
     /** What a {@link Locks} was made with; times in nanoseconds. */
     record Settings(String service, String prefix, long lease, long silence, long reply, LockObserver observer) {}
 
-    private final Core core;
+    final Core core;
 
     private Locks(Core core) {
         this.core = core;
@@ -65,12 +65,6 @@ public final class Locks implements AutoCloseable {
         core.close();
     }
 
-    /** For tests: whether nothing is kept of any lock. */
-    boolean isIdle() {
-        return core.timer.getQueue().isEmpty()
-                && core.atomically(() -> core.loops.values().stream().allMatch(loop -> loop.node.isIdle()));
-    }
-
     /**
      * Settings of {@link Locks}.
      *
@@ -83,9 +77,9 @@ public final class Locks implements AutoCloseable {
         private final LockServer server;
         private String service = "java";
         private String prefix = "";
-        private Duration lease = Duration.ofSeconds(10);
-        private Duration silence = Duration.ofSeconds(30);
-        private Duration reply = Duration.ofSeconds(1);
+        private long lease = Duration.ofSeconds(10).toNanos();
+        private long silence = Duration.ofSeconds(30).toNanos();
+        private long reply = Duration.ofSeconds(1).toNanos();
         private LockObserver observer = new LockObserver() { };
 
         private Builder(LockServer server) {
@@ -110,7 +104,7 @@ public final class Locks implements AutoCloseable {
          * @throws LockMisuseException if it is below 1 s
          */
         public Builder lease(Duration time) {
-            lease = atLeast(1000, time);
+            lease = Lockable.atLeast(1000, time);
             return this;
         }
 
@@ -120,7 +114,7 @@ public final class Locks implements AutoCloseable {
          * @throws LockMisuseException if it is below 1 s
          */
         public Builder silence(Duration time) {
-            silence = atLeast(1000, time);
+            silence = Lockable.atLeast(1000, time);
             return this;
         }
 
@@ -130,7 +124,7 @@ public final class Locks implements AutoCloseable {
          * @throws LockMisuseException if it is below 1 ms
          */
         public Builder replyTimeout(Duration time) {
-            reply = atLeast(1, time);
+            reply = Lockable.atLeast(1, time);
             return this;
         }
 
@@ -156,14 +150,7 @@ public final class Locks implements AutoCloseable {
         }
 
         private Settings settings() {
-            return new Settings(service, prefix, lease.toNanos(), silence.toNanos(), reply.toNanos(), observer);
-        }
-
-        private static Duration atLeast(long millis, Duration time) {
-            if (time.toMillis() < millis) {
-                throw LockException.misuse("shorter than " + millis + " ms: " + time);
-            }
-            return time;
+            return new Settings(service, prefix, lease, silence, reply, observer);
         }
     }
 }

@@ -51,12 +51,11 @@ final class Loop implements Runnable {
         }
     }
 
-    /** Waits for the end of its thread, and closes the connection. */
+    /** Waits until this time for the end of its thread, and closes the connection. */
     void end(long until) {
-        Thread running = core.atomically(() -> thread);
-        if (running != null) {
-            LockSupport.unpark(running);
-            Core.join(running, until - Core.now());
+        while (core.atomically(this::isRunning) && Core.now() < until) {
+            LockSupport.unpark(thread);
+            Core.pause(TimeUnit.MILLISECONDS.toNanos(1));
         }
         connection.close();
     }
@@ -64,6 +63,7 @@ final class Loop implements Runnable {
     @Override
     public void run() {
         Pauses pauses = new Pauses();
+        long looked = 0;
         for (;;) {
             long began = Core.now();
             isNeeded = false;
@@ -71,7 +71,10 @@ final class Loop implements Runnable {
             if (fault != Fault.NONE) {
                 connection.close();
             }
-            core.threads.warnOfEnded();
+            if (began > looked + core.settings.reply()) {
+                looked = began;
+                core.warnOfEndedThreads();
+            }
             boolean isFine = fault == Fault.NONE && !isDown && !core.state.isClosed;
             if (!isFine && core.atomically(() -> ends(began, fault))) {
                 return;

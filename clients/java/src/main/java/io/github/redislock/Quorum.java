@@ -55,7 +55,6 @@ public final class Quorum implements AutoCloseable {
     /** Ends all waits, releases all locks and closes the connections on all servers: see {@link Locks#close}. */
     @Override
     public void close() {
-        Core.all(members.stream().map(member -> member.thread("close", member::close)).toList(),
-                3 * members.get(0).settings.reply());
+        members.get(0).all(members.stream().map(member -> member::close));
     }
 }

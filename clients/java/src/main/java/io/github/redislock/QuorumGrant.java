@@ -4,10 +4,10 @@ import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.Kind;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Queue;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -30,46 +30,44 @@ public final class QuorumGrant implements AutoCloseable {
     private final String key;
     private final long token;
     private final long taken = Core.now();
+    private final CompletableFuture<LockLostException> loss = new CompletableFuture<>();
     // Of the monitor.
-    final Map<Grant, Core> parts = new LinkedHashMap<>(); // that are not lost
+    final Set<Grant> parts = new LinkedHashSet<>(); // that are not lost
     private final List<String> losses = new ArrayList<>();
-    private final List<Consumer<LockLostException>> onLost = new ArrayList<>();
-    private @Nullable LockException ending; // why it is held no more
+    private volatile boolean isReleased;
 
     QuorumGrant(Quorum quorum, String key, long token, @Nullable Consumer<LockLostException> onLost) {
         this.quorum = quorum;
         this.key = key;
         this.token = token;
         if (onLost != null) {
-            this.onLost.add(onLost);
+            onLost(onLost);
         }
+        onLost(lost -> quorum.observer.lost(key, lost));
     }
 
     /** Takes in what one more server has granted. False if the lock has ended. */
-    boolean add(Grant part, Core member) {
-        synchronized (this) {
-            if (ending != null) {
-                return false;
-            }
-            parts.put(part, member);
+    synchronized boolean add(Grant part) {
+        boolean isHeld = !isReleased && !loss.isDone();
+        if (isHeld) {
+            parts.add(part);
+            part.onLost(why -> lost(part, why));
         }
-        part.onLost(why -> lost(part, why));
-        return true;
+        return isHeld;
     }
 
     /** Goes on without a part, as long as a majority is left. */
     private synchronized void lost(Grant part, LockLostException why) {
         losses.add(String.valueOf(why.getMessage()));
         parts.remove(part);
-        if (ending != null || parts.size() >= quorum.majority) {
-            return;
+        if (!isReleased && parts.size() < quorum.majority
+                && loss.complete((LockLostException) error("hold", Kind.LOST, String.join("; ", losses)))) {
+            parts.forEach(rest -> rest.core.elsewhere(rest::giveUp));
         }
-        LockLostException loss = (LockLostException) LockException.of("hold", key, Fault.of(Kind.LOST, String.join("; ", losses)));
-        ending = loss;
-        Core first = quorum.members.get(0);
-        onLost.forEach(notify -> first.elsewhere(() -> notify.accept(loss)));
-        first.elsewhere(() -> quorum.observer.lost(key, loss));
-        parts.forEach((rest, member) -> member.elsewhere(rest::giveUp));
+    }
+
+    private LockException error(String attempted, Kind kind, String why) {
+        return LockException.of(attempted, key, Fault.of(kind, why));
     }
 
     /** The key of the lock, with the client's prefix. */
@@ -89,27 +87,22 @@ public final class QuorumGrant implements AutoCloseable {
 
     /** For how long {@link #isHeld} stays true without another reply of a server. */
     public synchronized Duration remaining() {
-        if (ending != null) {
-            return Duration.ZERO;
-        }
-        List<Duration> left = parts.keySet().stream().map(Grant::remaining).sorted().toList();
-        return left.size() < quorum.majority ? Duration.ZERO : left.get(left.size() - quorum.majority);
+        List<Duration> left = parts.stream().map(Grant::remaining).sorted().toList();
+        boolean isOver = isReleased || left.size() < quorum.majority;
+        return isOver ? Duration.ZERO : left.get(left.size() - quorum.majority);
     }
 
     /** What has become of it: null until it is lost. */
-    public synchronized @Nullable LockLostException loss() {
-        return ending instanceof LockLostException lost ? lost : null;
+    public @Nullable LockLostException loss() {
+        return loss.getNow(null);
     }
 
     /**
      * Calls this on a thread of the client when the lock is lost, not when it is released; at once if it is lost. An exception
      * of it is logged.
      */
-    public synchronized void onLost(Consumer<LockLostException> notify) {
-        if (ending instanceof LockLostException lost) {
-            quorum.members.get(0).elsewhere(() -> notify.accept(lost));
-        }
-        onLost.add(notify);
+    public void onLost(Consumer<LockLostException> notify) {
+        loss.thenAccept(lost -> quorum.members.get(0).elsewhere(() -> notify.accept(lost)));
     }
 
     /**
@@ -143,7 +136,7 @@ public final class QuorumGrant implements AutoCloseable {
      * @throws LockMisuseException if it was released already
      */
     public void release() {
-        Core.observed(quorum.observer, LockObserver::released, key, taken, () -> {
+        Core.observed((held, error) -> quorum.observer.released(key, held, error), taken, () -> {
             ask("release", Grant::release);
             return this;
         });
@@ -152,10 +145,6 @@ public final class QuorumGrant implements AutoCloseable {
     /** As {@link #release}, and nothing if it was released. */
     @Override
     public void close() {
-        boolean isReleased;
-        synchronized (this) {
-            isReleased = ending instanceof LockMisuseException;
-        }
         if (!isReleased) {
             release();
         }
@@ -163,42 +152,36 @@ public final class QuorumGrant implements AutoCloseable {
 
     /** Makes a call about each part at once. It returns when a majority has agreed, or all have answered. */
     private void ask(String attempted, Consumer<Grant> call) {
-        Map<Grant, Core> asked;
+        List<Grant> asked;
         synchronized (this) {
-            if (ending != null) {
-                throw LockException.of(attempted, key, Fault.of(LockException.kindOf(ending), String.valueOf(ending.getMessage())));
+            LockLostException lost = loss();
+            if (lost != null || isReleased) {
+                throw lost != null ? error(attempted, Kind.LOST, String.valueOf(lost.getMessage()))
+                        : error(attempted, Kind.MISUSE, "it was released already");
             }
-            asked = new LinkedHashMap<>(parts);
-            if (attempted.equals("release")) {
-                ending = LockException.misuse(key + " was released already");
-            }
+            asked = List.copyOf(parts);
+            isReleased = attempted.equals("release");
         }
-        CompletableFuture<Boolean> isAgreed = new CompletableFuture<>();
         AtomicInteger agreed = new AtomicInteger();
-        Queue<LockException> errors = new ConcurrentLinkedQueue<>();
-        AtomicInteger open = new AtomicInteger(asked.size());
-        asked.forEach((part, member) -> member.elsewhere(() -> {
-            try {
-                call.accept(part);
-                if (agreed.incrementAndGet() == quorum.majority) {
-                    isAgreed.complete(true);
-                }
-            } catch (LockException e) {
-                errors.add(e);
-            } finally {
-                if (open.decrementAndGet() == 0) {
-                    isAgreed.complete(false);
-                }
-            }
-        }));
-        if (!asked.isEmpty() && isAgreed.join()) {
-            return;
+        CompletableFuture<Void> isAgreed = new CompletableFuture<>();
+        Queue<Throwable> errors = new ConcurrentLinkedQueue<>();
+        CompletableFuture<?>[] calls = asked.stream().map(part ->
+                CompletableFuture.runAsync(() -> call.accept(part), part.core::elsewhere).handle((none, error) -> {
+                    if (error != null) {
+                        errors.add(error.getCause());
+                    } else if (agreed.incrementAndGet() == quorum.majority) {
+                        isAgreed.complete(null);
+                    }
+                    return null;
+                })).toArray(CompletableFuture[]::new);
+        CompletableFuture.anyOf(isAgreed, CompletableFuture.allOf(calls)).join();
+        if (agreed.get() < quorum.majority) {
+            long lost = errors.stream().filter(error -> error instanceof LockLostException).count();
+            Kind kind = asked.size() - lost < quorum.majority ? Kind.LOST : errors.stream().map(LockException::kindOf)
+                    .filter(of -> of != Kind.LOST).findFirst().orElse(Kind.UNAVAILABLE);
+            throw error(attempted, kind, "no majority of the servers; "
+                    + errors.stream().map(Throwable::getMessage).collect(Collectors.joining("; ")));
         }
-        long lost = errors.stream().filter(error -> error instanceof LockLostException).count();
-        Kind kind = asked.size() - lost < quorum.majority ? Kind.LOST : errors.stream().map(LockException::kindOf)
-                .filter(of -> of != Kind.LOST).findFirst().orElse(Kind.UNAVAILABLE);
-        throw LockException.of(attempted, key, Fault.of(kind, "no majority of the servers; "
-                + errors.stream().map(LockException::getMessage).collect(Collectors.joining("; "))));
     }
 
     @Override

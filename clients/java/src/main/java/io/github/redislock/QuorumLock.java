@@ -46,8 +46,7 @@ public final class QuorumLock extends Lockable<QuorumGrant> {
 
     @Override
     QuorumGrant acquire(long wait, boolean isInterruptible) throws InterruptedException {
-        String key = lock.fullKey();
-        return Core.observed(quorum.observer, LockObserver::acquired, key, Core.now(),
-                () -> new QuorumAcquire(new Ballot(quorum, lock, isInterruptible), wait).run());
+        return Core.observed((took, error) -> quorum.observer.acquired(lock.fullKey(), took, error), Core.now(), () ->
+                new QuorumAcquire(quorum, lock, wait, isInterruptible).run());
     }
 }

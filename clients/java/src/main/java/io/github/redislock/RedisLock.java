@@ -100,7 +100,7 @@ public final class RedisLock extends Lockable<Grant> {
      * @throws LockMisuseException if it is below 1 ms
      */
     public RedisLock fixed(Duration lease) {
-        return with(new Terms(terms.mode(), Grant.lease(lease), true, terms.atMost(), terms.onLost()));
+        return with(new Terms(terms.mode(), atLeast(1, lease), true, terms.atMost(), terms.onLost()));
     }
 
     /**
@@ -109,7 +109,7 @@ public final class RedisLock extends Lockable<Grant> {
      * @throws LockMisuseException if it is below 1 ms
      */
     public RedisLock atMost(Duration time) {
-        return with(new Terms(terms.mode(), terms.lease(), terms.isFixed(), Grant.lease(time), terms.onLost()));
+        return with(new Terms(terms.mode(), terms.lease(), terms.isFixed(), atLeast(1, time), terms.onLost()));
     }
 
     /** Calls this on a thread of the client if the grant is lost, as {@link Grant#onLost} does. */

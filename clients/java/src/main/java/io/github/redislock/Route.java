@@ -38,12 +38,12 @@ final class Route {
         return place.fault();
     }
 
-    /** Sends a command once. */
-    Call.Answer send(long limit, String[] words) {
+    /** Sends a command once. wasOpen: an earlier try had no reply. */
+    Call.Answer send(long limit, String[] words, boolean wasOpen) {
         long sent = Core.now();
         List<String[]> commands = isAsking ? List.of(ASKING, words) : List.<String[]>of(words);
         List<Reply> replies = loop.server.call(limit, commands);
-        return new Call.Answer(loop.node, sent, replies.get(replies.size() - 1), false);
+        return new Call.Answer(loop.node, sent, replies.get(replies.size() - 1), wasOpen);
     }
 
     /** Sends a command until it is answered, or this time is over. */
@@ -53,11 +53,11 @@ final class Route {
         for (boolean wasOpen = false;; wasOpen |= last.isSent()) {
             Fault lost = follow(last, Math.min(core.settings.reply(), end - Core.now()));
             Call.Answer answer = lost != Fault.NONE ? new Call.Answer(null, 0, Reply.of(lost), wasOpen)
-                    : send(Math.min(core.settings.reply(), end - Core.now()), words);
+                    : send(Math.min(core.settings.reply(), end - Core.now()), words, wasOpen);
             last = answer.reply().fault();
             long rest = pauses.next();
             if (!last.isPassing() || key == null && last.is("NOSESSION") || Core.now() + rest >= end) {
-                return new Call.Answer(answer.from(), answer.sent(), answer.reply(), wasOpen);
+                return answer;
             }
             Core.pause(rest);
         }

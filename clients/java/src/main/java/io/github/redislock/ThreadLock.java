@@ -22,27 +22,41 @@ import java.util.concurrent.locks.Lock;
  * }</pre>
  */
 public final class ThreadLock implements Lock {
-    private final Threads threads;
+    private final Core core;
     private final String key;
     private final Lockable<Grant> mine;
 
     ThreadLock(RedisLock lock) {
-        threads = lock.core.threads;
+        core = lock.core;
         key = lock.fullKey();
         mine = new Lockable<>(lock.wait) {
             @Override
             Grant acquire(long wait, boolean isInterruptible) throws InterruptedException {
-                Task task = threads.mine();
+                Task task = task();
                 Grant before = task.grant(key);
                 LockLostException lost = before == null ? null : before.loss();
                 if (lost != null) {
                     throw (LockException) new LockLostException(String.valueOf(lost.getMessage())).initCause(lost);
                 }
                 Grant grant = lock.by(task).acquire(wait, isInterruptible);
-                threads.keep(task);
+                keep(task);
                 return grant;
             }
         };
+    }
+
+    /** The task of this thread: it is one owner for as long as it holds a lock. */
+    private Task task() {
+        Task task = core.threads.get(Thread.currentThread());
+        return task != null ? task : new Task(core);
+    }
+
+    private void keep(Task task) {
+        if (task.keys().isEmpty()) {
+            core.threads.remove(Thread.currentThread());
+        } else {
+            core.threads.put(Thread.currentThread(), task);
+        }
     }
 
     /**
@@ -86,11 +100,11 @@ public final class ThreadLock implements Lock {
      */
     @Override
     public void unlock() {
-        Task mine = threads.mine();
+        Task task = task();
         try {
-            grant(mine).release();
+            grant(task).release();
         } finally {
-            threads.keep(mine);
+            keep(task);
         }
     }
 
@@ -110,11 +124,11 @@ public final class ThreadLock implements Lock {
      * @throws IllegalMonitorStateException if this thread does not hold it
      */
     public Grant grant() {
-        return grant(threads.mine());
+        return grant(task());
     }
 
-    private Grant grant(Task mine) {
-        Grant grant = mine.grant(key);
+    private Grant grant(Task task) {
+        Grant grant = task.grant(key);
         if (grant == null) {
             throw new IllegalMonitorStateException("this thread does not hold " + key);
         }
@@ -134,13 +148,13 @@ public final class ThreadLock implements Lock {
 
     /** Whether this thread has it, as far as it knows. */
     public boolean isHeldByCurrentThread() {
-        Grant grant = threads.mine().grant(key);
+        Grant grant = task().grant(key);
         return grant != null && grant.isHeld();
     }
 
     /** How often this thread has locked it and not unlocked it. */
     public int getHoldCount() {
-        Grant grant = threads.mine().grant(key);
+        Grant grant = task().grant(key);
         return grant == null ? 0 : (int) grant.holds();
     }
 }

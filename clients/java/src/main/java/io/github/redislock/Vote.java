@@ -1,5 +1,6 @@
 package io.github.redislock;
 
+import io.github.redislock.spi.Kind;
 import org.jspecify.annotations.Nullable;
 
 /** What an acquire has got of one server. */
@@ -7,23 +8,22 @@ final class Vote {
     final Core member;
     @Nullable Grant grant;
     long token; // of the grant
+    boolean isRaising; // to another token, or to its own
     boolean isRaised; // the server has acknowledged the token
     long refused; // the token that is too far ahead of its clock
     @Nullable Throwable error; // why there is no grant, or no token
-    boolean isOpen; // an acquire or a raise is under way
-    boolean isInLine; // an acquire waits in line for its turn
-    int asks; // acquires so far: only the last one counts
-    @Nullable Acquire asking;
+    @Nullable Acquire asking; // under way
+    boolean isInLine; // it waits in line for its turn
 
     Vote(Core member) {
         this.member = member;
     }
 
-    /** Applies the outcome of the last acquire. */
+    /** Applies the outcome of the acquire under way. */
     void answered(@Nullable Grant granted, @Nullable Exception failure) {
         grant = granted;
         error = failure;
-        isOpen = false;
+        asking = null;
         isInLine = false;
         if (granted != null) {
             token = granted.token();
@@ -32,17 +32,37 @@ final class Vote {
         }
     }
 
+    /** Ends the acquire under way, whose outcome does not count any more. */
+    void stop() {
+        if (asking != null) {
+            asking.stop();
+            asking = null;
+            isInLine = false;
+        }
+    }
+
     boolean isGranted() {
         return grant != null;
     }
 
-    /** By its last answer. */
-    boolean isBusy() {
-        return error instanceof LockBusyException;
+    /** Whether an answer is to come soon. */
+    boolean isOpen() {
+        return isRaising || asking != null && !isInLine;
+    }
+
+    /** What it comes to: busy if the server has granted the lock, or lets wait. */
+    Kind kind() {
+        boolean isBusy = isInLine || error == null && !isOpen();
+        return isBusy ? Kind.BUSY : error == null ? Kind.UNAVAILABLE : LockException.kindOf(error);
     }
 
     boolean isDown() {
         return member.loops.values().stream().anyMatch(loop -> loop.isDown);
+    }
+
+    /** Whether the server takes part in the line. */
+    boolean hasAnswered() {
+        return grant != null || (isInLine ? !isDown() : !isOpen() && error instanceof LockBusyException);
     }
 
     /** Whether the grant stands, and the server has acknowledged the token. */

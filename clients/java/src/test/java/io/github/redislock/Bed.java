@@ -43,6 +43,12 @@ abstract class Bed extends TestBed {
         return grant.loss();
     }
 
+    /** Nothing is kept of any lock. */
+    static void isIdle(Locks locks) throws InterruptedException {
+        eventually("nothing is left", () -> locks.core.timer.getQueue().isEmpty()
+                && locks.core.atomically(() -> locks.core.loops.values().stream().allMatch(loop -> loop.node.isIdle())));
+    }
+
     /** Throws within this time. */
     static <E extends Throwable> E thrown(Class<E> kind, long withinMs, org.junit.jupiter.api.function.Executable call) {
         long begun = System.nanoTime();

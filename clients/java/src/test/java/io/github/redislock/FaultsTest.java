@@ -1,6 +1,5 @@
 package io.github.redislock;
 
-import static io.github.redislock.TestServer.eventually;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.github.redislock.spi.Fault;
@@ -42,7 +41,7 @@ class FaultsTest extends Bed {
         }
         server.order("restart");
         locks.get("k").tryLock().orElseThrow().release();
-        eventually("nothing is left", locks::isIdle);
+        isIdle(locks);
     }
 
     /** A server that has failed for a while answers again: a call ends the pause of the loop, which is half a second then. */

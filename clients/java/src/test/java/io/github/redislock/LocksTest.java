@@ -138,7 +138,7 @@ class LocksTest extends Bed {
         assertTrue(lost.poll(10, TimeUnit.SECONDS).getMessage().contains("expired"));
         locks.get("k").fixed(Duration.ofHours(1)).lock().release();
         locks.get("k").atMost(Duration.ofHours(1)).lock().detach(Duration.ofSeconds(1));
-        eventually("nothing is left", locks::isIdle);
+        isIdle(locks);
     }
 
     @ParameterizedTest

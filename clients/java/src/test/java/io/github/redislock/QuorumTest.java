@@ -7,7 +7,12 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.github.redislock.spi.Fault;
 import io.github.redislock.spi.LockServer;
+import io.github.redislock.spi.Reply;
+import io.github.redislock.spi.ServerConnection;
+import io.github.redislock.spi.ServerNode;
+import io.github.redislock.testing.StandIn;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -154,5 +159,35 @@ class QuorumTest extends Bed {
         assertThrows(LockMisuseException.class, () -> Locks.builder(connect(Client.JEDIS, 1, null)).quorum());
         quorum.close();
         assertThrows(LockMisuseException.class, () -> quorum.get("k").tryLock());
+    }
+
+    /** Two servers refuse each token, because their clocks are too far behind. */
+    @Test
+    void clocksThatDiffer() {
+        record Behind(ServerNode standIn) implements ServerNode {
+            @Override
+            public String address() {
+                return standIn.address();
+            }
+
+            @Override
+            public List<Reply> call(long limit, List<String[]> commands) {
+                boolean isRaise = List.of(commands.get(0)).contains("RAISE");
+                return isRaise ? List.of(Reply.of(Fault.reply("AHEAD x"))) : standIn.call(limit, commands);
+            }
+
+            @Override
+            public ServerConnection connection() {
+                return standIn.connection();
+            }
+
+            @Override
+            public void close() {}
+        }
+        List<LockServer> behind = List.of(new Behind((ServerNode) new StandIn().server()),
+                new Behind((ServerNode) new StandIn().server()));
+        Quorum quorum = closing(Locks.builder(new StandIn().server()).quorum(behind.get(0), behind.get(1)));
+        String said = assertThrows(LockRefusedException.class, () -> quorum.get("k").lock()).getMessage();
+        assertTrue(said.contains("server 2: raise k: its clock is behind"), said);
     }
 }

@@ -78,16 +78,14 @@ public final class JedisServer {
          * threads that are pinned could wait for one that has no carrier.
          */
         private synchronized @Nullable JedisConnection take(long end) {
-            boolean wasInterrupted = false;
             for (long left = 1; idle.isEmpty() && left > 0; left = (end - System.nanoTime()) / 1_000_000) {
                 try {
                     wait(left);
-                } catch (InterruptedException e) {
-                    wasInterrupted = true;
+                } catch (InterruptedException e) { // which does not end that, and is kept
+                    JedisConnection taken = take(end);
+                    Thread.currentThread().interrupt();
+                    return taken;
                 }
-            }
-            if (wasInterrupted) {
-                Thread.currentThread().interrupt();
             }
             return idle.poll();
         }

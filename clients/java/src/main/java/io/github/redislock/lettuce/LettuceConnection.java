@@ -117,17 +117,12 @@ final class LettuceConnection implements ServerConnection {
     /** Waits for a result. An interrupt does not end that, and is kept. */
     private static <T extends @Nullable Object> T get(CompletableFuture<T> future, long end)
             throws ExecutionException, TimeoutException {
-        boolean wasInterrupted = false;
         try {
-            for (;;) {
-                try {
-                    return future.get(Math.max(0, end - System.nanoTime()), TimeUnit.NANOSECONDS);
-                } catch (InterruptedException e) {
-                    wasInterrupted = true;
-                }
-            }
-        } finally {
-            if (wasInterrupted) {
+            return future.get(Math.max(0, end - System.nanoTime()), TimeUnit.NANOSECONDS);
+        } catch (InterruptedException e) {
+            try {
+                return get(future, end);
+            } finally {
                 Thread.currentThread().interrupt();
             }
         }

@@ -1,15 +1,14 @@
 package io.github.redislock.spi;
 
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
 import java.util.function.ToIntFunction;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -68,9 +67,7 @@ public final class ClusterServer implements LockServer {
 
     /** Reads the map from the first node that tells it. Half of the time that is left is for each. */
     private Fault read(long limit) {
-        Set<String> all = new LinkedHashSet<>(nodes.keySet());
-        all.addAll(seeds);
-        List<String> order = new ArrayList<>(all);
+        List<String> order = Stream.concat(nodes.keySet().stream(), seeds.stream()).distinct().collect(Collectors.toList());
         Collections.shuffle(order);
         Fault fault = Fault.none(false, "no node of the cluster");
         long end = System.nanoTime() + limit;

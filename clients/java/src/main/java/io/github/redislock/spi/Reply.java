@@ -1,6 +1,7 @@
 package io.github.redislock.spi;
 
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
@@ -42,15 +43,12 @@ public record Reply(@Nullable Object value, Fault fault) {
     /** A map, as a list of entries or of names and values. */
     public static Map<String, @Nullable Object> fields(@Nullable Object value) {
         Map<String, @Nullable Object> fields = new HashMap<>();
-        Object name = null;
-        for (Object one : list(value)) {
+        for (Iterator<@Nullable Object> all = list(value).iterator(); all.hasNext();) {
+            Object one = all.next();
             if (one instanceof Map.Entry<?, ?> entry) {
                 fields.put(String.valueOf(entry.getKey()), entry.getValue());
-            } else if (name == null) {
-                name = one;
             } else {
-                fields.put(String.valueOf(name), one);
-                name = null;
+                fields.put(String.valueOf(one), all.hasNext() ? all.next() : null);
             }
         }
         return fields;

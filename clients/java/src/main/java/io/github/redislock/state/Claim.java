@@ -16,9 +16,7 @@ public final class Claim {
     /** The phases of a claim. A grant that is held is unsure if its time has passed. A claim that has ended has a fault. */
     public enum Phase { ASKED, IN_LINE, HELD, ENDED }
 
-    /** The end of a wait without a limit. */
-    static final long FAR = 1L << 61;
-    private static final long TEN_YEARS = TimeUnit.DAYS.toNanos(3650); // the longest time that the server takes
+    private static final long FAR = 1L << 61; // a time without a limit
 
     /** The key and the owner. */
     public final Name name;
@@ -60,7 +58,7 @@ public final class Claim {
 
     final long end; // of the caller's time
     private final State state;
-    private final boolean queues;
+    private final long wait;
     boolean isOpen; // an acquire had no reply: the server may still carry it out
     long endedAt = Long.MIN_VALUE; // when its session reported the end of a place with a passing error
     long sure; // see sure()
@@ -70,13 +68,13 @@ public final class Claim {
     /** A claim that waits for this long from now on. 0: it does not wait; below 0: without a limit. */
     public Claim(Name name, List<String> mode, long lease, long wait, Node node) {
         state = node.state;
-        long time = wait < 0 || wait > FAR - state.at - state.reply ? FAR - state.at - state.reply : wait;
+        long time = wait < 0 ? FAR : wait;
         long asking = Math.max(time, state.reply);
         this.name = name;
         this.mode = mode;
         this.lease = lease;
         this.node = node;
-        queues = wait != 0;
+        this.wait = wait;
         limit = Math.min(state.reply, asking / 2);
         end = state.at + time;
         askedEnd = state.at + asking;
@@ -89,12 +87,10 @@ public final class Claim {
 
     /** A command of these words, in which a list stands for several. */
     static String[] words(Object... words) {
-        List<String> all = new ArrayList<>(words.length + 4);
+        List<String> all = new ArrayList<>();
         for (Object word : words) {
-            if (word instanceof List<?> more) {
-                more.forEach(one -> all.add(one.toString()));
-            } else {
-                all.add(word.toString());
+            for (Object one : word instanceof List<?> more ? more : List.of(word)) {
+                all.add(one.toString());
             }
         }
         return all.toArray(String[]::new);
@@ -106,9 +102,9 @@ public final class Claim {
         if (adopted != 0) {
             return words("LOCK.RENEW", name.key, name.owner, "PX", time, "SESSION", session, "TOKEN", adopted);
         }
-        long rest = last == FAR ? 0 : Math.max(1, TimeUnit.NANOSECONDS.toMillis(Math.min(end - state.at, TEN_YEARS)));
+        long rest = wait < 0 ? 0 : Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - state.at)); // 0: without a limit
         return words("LOCK.ACQUIRE", name.key, name.owner, mode, "PX", time, "HOLDS", 1, "SESSION", session,
-                queues ? List.of("QUEUE", rest) : List.of());
+                wait == 0 ? List.of() : List.of("QUEUE", rest));
     }
 
     /**
@@ -161,7 +157,7 @@ public final class Claim {
 
     /** Begins a call about the grant; null if that has ended. */
     private @Nullable Call call(String[] command, Function<Call.Answer, Fault> apply) {
-        return phase == Phase.ENDED ? null : state.call(name, command, apply);
+        return phase == Phase.ENDED ? null : state.call(this, command, apply);
     }
 
     /** Asks whether the grant stands. */
@@ -222,18 +218,14 @@ public final class Claim {
 
     /** Applies the last reply to a check, a re-entry, a renewal or a raise, which changes the token. */
     private Fault confirmed(Call.Answer answer) {
-        if (answer.fault().isSent()) {
-            renounceOwner.run();
-        }
         if (answer.fault().isGone()) {
             gone(answer.fault());
         } else if (answer.isGrant() && phase == Phase.HELD) {
             token = answer.token();
             lease = answer.lease();
             sure = Math.max(sure, answer.sent() + lease);
-            String reported = state.lossOf(name, token); // before this reply named the token
-            if (reported != null) {
-                lose(reported);
+            if (state.lossOf(name, token) != null) { // which was reported before this reply named the token
+                gone(answer.fault());
             }
         }
         return phase == Phase.ENDED ? fault : answer.fault().at(node.address);
@@ -261,9 +253,6 @@ public final class Claim {
 
     private Fault released(long left, Call.Answer answer) {
         Fault failure = answer.fault();
-        if (answer.wasOpen() || failure.isSent()) {
-            renounceOwner.run();
-        }
         boolean isDone = left == 0 && answer.wasOpen() && state.lossOf(name, token) == null;
         if (failure.isGone() && !isDone) {
             gone(failure);
@@ -313,11 +302,13 @@ public final class Claim {
     /** Applies the answer to the RENEW of a grant that was not in this session; 0: that was looked for. */
     Fault moved(long session, Call.Answer answer) {
         Node to = answer.from();
-        String reported = state.lossOf(name, token);
+        boolean isLost = answer.fault().isGone() || answer.isGrant() && state.lossOf(name, token) != null;
         if (phase != Phase.HELD || session == 0 && doubt == null || session != 0 && !to.grants.contains(this)) {
             return answer.fault(); // nothing is to be moved any more
         }
-        if (answer.isGrant() && reported == null) {
+        if (isLost || !answer.isGrant() && "deleted".equals(doubt)) {
+            gone(answer.fault());
+        } else if (answer.isGrant()) {
             this.session = session;
             doubt = null;
             if (answer.sent() > from) { // no other RENEW was under way
@@ -326,8 +317,6 @@ public final class Claim {
             }
             moveTo(to);
             to.isOutside |= session == 0;
-        } else if (answer.isGrant() || answer.fault().isGone() || "deleted".equals(doubt)) {
-            gone(answer.fault());
         } else if (session != 0 && state.isCluster && answer.fault().redirects()) {
             doubt("moved");
         } else { // it is asked for again

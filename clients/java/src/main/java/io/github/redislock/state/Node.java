@@ -71,15 +71,14 @@ public final class Node {
         return List.of(session, left);
     }
 
-    /** The claims that depend on the session, in the order of asking. */
+    /** Its waits, and its grants that are held, in the order of asking. */
     public List<Claim> claims() {
-        return state.claims.values().stream().filter(it -> it.node == this)
-                .filter(it -> it.phase == Claim.Phase.IN_LINE || grants.contains(it)).toList();
+        return state.claims.values().stream().filter(claim -> claim.node == this).toList();
     }
 
     /** Whether nothing depends on the session. */
     public boolean isIdle() {
-        return state.claims.values().stream().noneMatch(it -> it.node == this && !(it.isFixed && it.isHandedOver))
+        return claims().stream().allMatch(claim -> claim.isFixed && claim.isHandedOver)
                 && state.unfinished.values().stream().noneMatch(how -> how.node() == this)
                 && left == 0 && state.calls.isEmpty();
     }
@@ -100,26 +99,22 @@ public final class Node {
         return new Round(List.of(new Call(poll, answer -> polled(polled, answer))), state.at, state.reply + block, false);
     }
 
-    private Fault opened(Call.Answer answer) {
-        if (Reply.number(answer.reply().value()) != 0) {
-            opened(Reply.number(answer.reply().value()));
+    /** Applies the reply to OPEN, which begins a session. */
+    Fault opened(Call.Answer answer) {
+        if (answer.fault() == Fault.NONE) {
+            session = Reply.number(answer.reply().value());
+            isNew = true;
+            seen = 0;
+            excess = -1;
+            fault = Fault.NONE;
+            isOutside = true;
+            wakeWaits();
         }
         return answer.fault();
     }
 
-    /** Begins a session. */
-    void opened(long id) {
-        session = id;
-        isNew = true;
-        seen = 0;
-        excess = -1;
-        fault = Fault.NONE;
-        isOutside = true;
-        wakeWaits();
-    }
-
     private void wakeWaits() {
-        state.claims.values().stream().filter(it -> it.node == this && it.isWaiting()).forEach(state::wake);
+        claims().stream().filter(Claim::isWaiting).forEach(state::wake);
     }
 
     /** Forgets the session. The leases of its grants run on. */
@@ -171,22 +166,11 @@ public final class Node {
     /** Moves the grants to this session, and then asks for the places that went with an earlier one, in their order. */
     private void move(List<Call> due) {
         long to = session;
-        List<Call> waits = new ArrayList<>();
-        for (Claim claim : claims()) {
-            if (claim.session == to || claim.doubt != null) {
-                continue;
-            }
-            if (claim.phase == Claim.Phase.HELD) {
-                due.add(new Call(claim.renewCommand("SESSION", to), answer -> claim.moved(to, answer)));
-            } else if (claim.end > state.at) {
-                Call again = state.acquire(claim);
-                waits.add(new Call(again.command(), answer -> {
-                    isOutside |= answer.fault() != Fault.NONE;
-                    return again.apply().apply(answer);
-                }));
-            }
-        }
-        due.addAll(waits);
+        List<Claim> outside = claims().stream().filter(claim -> claim.session != to && claim.doubt == null).toList();
+        outside.stream().filter(grants::contains)
+                .forEach(grant -> due.add(new Call(grant.renewCommand("SESSION", to), answer -> grant.moved(to, answer))));
+        outside.stream().filter(wait -> wait.phase == Claim.Phase.IN_LINE && wait.end > state.at)
+                .forEach(wait -> due.add(state.acquire(wait)));
     }
 
     /** Releases the grants of the session that nobody knows, and nobody called about meanwhile. */
@@ -195,10 +179,8 @@ public final class Node {
         for (Object row : Reply.list(answer.reply().value())) {
             Map<String, @Nullable Object> parts = Reply.fields(row);
             Claim.Name name = new Claim.Name(String.valueOf(parts.get("key")), String.valueOf(parts.get("owner")));
-            long token = Reply.number(parts.get("token"));
-            boolean isKnown = state.claims.containsKey(name) || state.unfinished.containsKey(new State.Release(name, token));
-            if (!isKnown && !called.contains(name) && !state.calls.containsKey(name)) {
-                state.finishLater(this, name, token);
+            if (!state.claims.containsKey(name) && !called.contains(name) && !state.calls.containsKey(name)) {
+                state.finishLater(this, name, Reply.number(parts.get("token")));
             }
         }
         return answer.fault();
@@ -211,19 +193,16 @@ public final class Node {
     }
 
     /** Applies the reply to a POLL of this session. Of successive NOSESSION only the first breaks nothing. */
-    private Fault polled(long polled, Call.Answer answer) {
+    Fault polled(long polled, Call.Answer answer) {
         if (answer.fault().is("NOSESSION")) {
             sessionEnded();
             return isNew ? answer.fault() : Fault.NONE;
         }
-        if (answer.fault() == Fault.NONE && session == polled) {
-            polled(answer.sent(), answer.reply().value());
+        if (answer.fault() != Fault.NONE || session != polled) {
+            return answer.fault();
         }
-        return answer.fault();
-    }
-
-    void polled(long sent, @Nullable Object value) {
-        Map<String, @Nullable Object> parts = Reply.fields(value);
+        long sent = answer.sent();
+        Map<String, @Nullable Object> parts = Reply.fields(answer.reply().value());
         long ms = Reply.number(parts.get("sure-ms"));
         long till = sent + (ms >= 0 ? TimeUnit.MILLISECONDS.toNanos(ms) : state.lease);
         for (Object event : Reply.list(parts.get("events"))) {
@@ -242,6 +221,7 @@ public final class Node {
         fault = Fault.NONE;
         isNew = false;
         silent(sent, 0);
+        return Fault.NONE;
     }
 
     private void event(List<@Nullable Object> event, long till) {

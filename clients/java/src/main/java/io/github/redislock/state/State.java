@@ -47,7 +47,7 @@ public final class State {
     final boolean isCluster;
     final Map<Claim.Name, Claim> claims = new LinkedHashMap<>(); // waits, and grants that are held, in the order of asking
     final Map<Claim.Name, Integer> calls = new HashMap<>(); // how many are under way
-    final Map<Claim.Name, Map<Long, String>> losses = new HashMap<>(); // while calls in the name are under way, by the token
+    final Map<Release, String> losses = new HashMap<>(); // while calls in the name are under way
     final Map<Release, Unfinished> unfinished = new LinkedHashMap<>();
     private List<Runnable> news = new ArrayList<>();
 
@@ -69,13 +69,19 @@ public final class State {
         news.add(claim.wake);
     }
 
-    /** Begins a call before it is sent. An owner is not used again while a call in its name is unanswered. */
-    Call call(Claim.Name name, String[] command, Function<Call.Answer, Fault> apply) {
-        calls.merge(name, 1, Integer::sum);
+    /**
+     * Begins a call before it is sent. An owner is not used again while a call in its name is unanswered, nor by its task
+     * after one without a reply.
+     */
+    Call call(Claim claim, String[] command, Function<Call.Answer, Fault> apply) {
+        calls.merge(claim.name, 1, Integer::sum);
         return new Call(command, answer -> {
+            if (answer.wasOpen() || answer.fault().isSent()) {
+                claim.renounceOwner.run();
+            }
             Fault fault = apply.apply(answer);
-            if (calls.computeIfPresent(name, (key, many) -> many > 1 ? many - 1 : null) == null) {
-                losses.remove(name); // no later reply can name them
+            if (calls.computeIfPresent(claim.name, (name, many) -> many > 1 ? many - 1 : null) == null) {
+                losses.keySet().removeIf(of -> of.name.equals(claim.name)); // no later reply can name them
             }
             return fault;
         });
@@ -84,12 +90,12 @@ public final class State {
     /** A loss precedes the reply that names the grant while a call is under way. */
     void rememberLoss(Release of, String reason) {
         if (calls.containsKey(of.name)) {
-            losses.computeIfAbsent(of.name, name -> new HashMap<>()).put(of.token, reason);
+            losses.put(of, reason);
         }
     }
 
     @Nullable String lossOf(Claim.Name name, long token) {
-        return losses.getOrDefault(name, Map.of()).get(token);
+        return losses.get(new Release(name, token));
     }
 
     /** Whether a call in the name of this owner is unanswered. */
@@ -136,25 +142,25 @@ public final class State {
     /** The ACQUIRE of a wait in the session of this moment. */
     Call acquire(Claim wait) {
         long session = wait.node.session;
-        return call(wait.name, wait.acquireCommand(session), answer -> answered(wait, session, answer));
+        return call(wait, wait.acquireCommand(session), answer -> answered(wait, session, answer));
     }
 
     /** Applies the reply to an ACQUIRE that was sent in this session. */
     Fault answered(Claim wait, long session, Call.Answer answer) {
         Node node = answer.from();
         Fault fault = answer.fault();
-        if (fault.isSent()) {
-            wait.isOpen = true;
-            wait.renounceOwner.run();
-        }
+        wait.isOpen |= fault.isSent();
         if (fault.isLasting()) {
             endWait(wait, fault.at(node.address));
         } else if (fault != Fault.NONE) {
             if (fault.is("NOSESSION") && session == node.session) {
                 node.sessionEnded();
             }
-            if (fault.redirects() && wait.phase == Claim.Phase.IN_LINE && wait.session != node.session) {
-                askAgain(wait); // its place has gone
+            if (wait.phase == Claim.Phase.IN_LINE && wait.session != node.session) { // its place has gone
+                node.isOutside = true;
+                if (fault.redirects()) {
+                    askAgain(wait);
+                }
             }
             if (wait.isWaiting()) {
                 wait.fault = fault;
@@ -234,14 +240,14 @@ public final class State {
         }
         wait.renounceOwner.run(); // an event of this wait may arrive after the cancel
         String[] cancel = finishLater(wait.node, wait.name, 0);
-        return call(wait.name, cancel, answer -> finished(new Release(wait.name, 0), answer));
+        return call(wait, cancel, answer -> finished(new Release(wait.name, 0), answer));
     }
 
     /** Has the loop repeat a release of all holds, without the session; a token of 0: of the wait too. Returns its command. */
     String[] finishLater(Node node, Claim.Name name, long token) {
         String[] command = Claim.words("LOCK.RELEASE", name.key(), name.owner(), "ALL",
                 token != 0 ? List.of("TOKEN", token) : List.of());
-        unfinished.put(new Release(name, token), new Unfinished(node, command));
+        unfinished.putIfAbsent(new Release(name, token), new Unfinished(node, command));
         return command;
     }
 

@@ -332,7 +332,7 @@ class GrantsTest {
         for (Reply reply : List.of(grants(50, 1, 10_000), says("NOTHELD x"))) {
             Rig rig = new Rig(true);
             Node other = new Node(rig.state, "other");
-            other.opened(9);
+            other.opened(rig.answer(rig.state.at, number(9)));
             Claim claim = rig.held("k");
             Call check = claim.check();
             Call renewal = claim.renew(10_000 * MS, false);

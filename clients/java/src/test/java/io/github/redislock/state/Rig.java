@@ -30,7 +30,7 @@ final class Rig {
         state = new State(10_000 * MS, 1000 * MS, isCluster);
         node = new Node(state, "server");
         at(100_000);
-        node.opened(7);
+        opened(7);
     }
 
     /** Tells the claims what has changed since the last time. */
@@ -91,7 +91,7 @@ final class Rig {
 
     /** Registers a call in the name of an owner. */
     Call begin(String key) {
-        return state.call(new Claim.Name(key, "o"), new String[0], answer -> Fault.NONE);
+        return state.call(claim(key, 0), new String[0], answer -> Fault.NONE);
     }
 
     /** Applies the answer to a call that was sent at this time. */
@@ -129,7 +129,7 @@ final class Rig {
     }
 
     void opened(long session) {
-        node.opened(session);
+        node.opened(answer(state.at, number(session)));
     }
 
     /** A POLL that is under way. */
@@ -145,7 +145,7 @@ final class Rig {
             for (List<?> event : events) {
                 all.add(Stream.concat(Stream.of(node.seen + all.size() + 1), event.stream()).toList());
             }
-            node.polled(sent, List.of("sure-ms", sureMs, "grants", grants, "events", all));
+            node.polled(node.session, answer(sent, Reply.of(List.of("sure-ms", sureMs, "grants", grants, "events", all))));
         };
     }
 
