@@ -34,6 +34,25 @@ def test_a_loss_stops_the_block(server):
                 server.redis.delete("a")
                 await asyncio.sleep(20)
         assert server.info("b") is None
+        with pytest.raises(LockLost):
+            async with await locks.lock_all(["b", "a"]):
+                server.redis.delete("a")
+                await asyncio.sleep(20)
+        assert server.info("b") is None
+
+    run(server, work)
+
+
+def test_a_loss_before_the_block(server):
+    async def work(locks):
+        grants = await locks.lock_all(["b", "a"])
+        server.redis.delete("a")
+        with pytest.raises(LockLost):
+            await grants[0].check()
+        with pytest.raises(LockLost):
+            async with grants:
+                pytest.fail("the block began")
+        assert server.info("b") is None
 
     run(server, work)
 

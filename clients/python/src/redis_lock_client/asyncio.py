@@ -10,7 +10,7 @@ from typing import Any, Generic, Optional, TypeVar
 from ._holding import Holding, release_all
 from ._locking import Locking
 from ._tasks import Tasks
-from .errors import LockMisuse
+from .errors import LockLost, LockMisuse
 from .state import Task
 from .state.claims import LOST
 
@@ -123,6 +123,15 @@ class Grants(list[Grant], AbstractAsyncContextManager["Grants"]):
         """Gives all back, the last one first. Raises the first error, after all have been tried."""
         await release_all(self, None)
 
+    async def __aenter__(self) -> Grants:
+        try:
+            for grant in self:
+                grant._begin_work()
+        except LockLost as error:
+            await release_all(self, error)
+            raise
+        return self
+
     async def __aexit__(self, *error: Any) -> None:
         await release_all(self, error[1])
 
@@ -140,8 +149,7 @@ class Acquiring(Generic[T]):
 
     async def __aenter__(self) -> T:
         self._got = await self._acquire
-        for grant in self._got if isinstance(self._got, Grants) else [self._got]:
-            grant._begin_work()
+        await self._got.__aenter__()
         return self._got  # type: ignore[no-any-return]
 
     async def __aexit__(self, *error: Any) -> None:
