@@ -43,7 +43,6 @@ HOSTILE_CASES ?= 20000
 STORM_SECONDS ?= 60
 FAULTS_SECONDS ?= 300
 QUORUM_SECONDS ?= 60
-SEEDED = $(if $(SEED),--seed $(SEED))
 
 MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
@@ -110,16 +109,15 @@ fuzz-targets:
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(TOOLS)/fuzz.sh
 
 storm: build ## a minute of 200 clients on 20 locks, on the same four servers
-	@$(TOOLS)/matrix.sh $(PROGRAM) faults locks storm --seconds $(STORM_SECONDS) $(SEEDED)
+	@$(TOOLS)/matrix.sh $(PROGRAM) faults locks storm --seconds $(STORM_SECONDS)
 
 faults: build ## clients under kills, cuts, failovers and more, their history checked, on the same four
 	@$(TOOLS)/setup.sh faketime || true # without it the clock is not stepped, which is said
-	@$(TOOLS)/matrix.sh $(PROGRAM) faults locks \
-		--seconds $(FAULTS_SECONDS) $(SEEDED) $(FAULTS)
+	@$(TOOLS)/matrix.sh $(PROGRAM) faults locks --seconds $(FAULTS_SECONDS) $(FAULTS)
 
 # Runs on the installed server unless SERVERS names others.
 quorum: $(if $(SERVERS),,setup-server) build ## one lock on five servers under faults, its history checked
-	@$(if $(SERVERS),$(TOOLS)/matrix.sh) $(PROGRAM) faults quorum --seconds $(QUORUM_SECONDS) $(SEEDED)
+	@$(if $(SERVERS),$(TOOLS)/matrix.sh) $(PROGRAM) faults quorum --seconds $(QUORUM_SECONDS)
 
 mutants: setup-server build ## break the module or a client on purpose: fault runs, tests or the trial must notice each time
 	@$(PROGRAM) faults mutants $(MUTANTS)

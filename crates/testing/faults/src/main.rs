@@ -2,8 +2,6 @@
 
 use clap::{Args, Parser};
 use faults::{Choice, Workload};
-use rand::TryRng;
-use rand::rngs::SysRng;
 use std::process::ExitCode;
 
 /// Shows what the lock's guarantees are worth under faults.
@@ -34,9 +32,6 @@ struct Options {
 
 #[derive(Args)]
 struct Common {
-    /// Repeats the choices of an earlier run, though not their timing.
-    #[arg(long)]
-    seed: Option<u64>,
     /// Only these configurations, or mutants.
     names: Vec<String>,
 }
@@ -84,18 +79,15 @@ fn verdict(passed: bool, choice: &Choice) -> ExitCode {
     if passed {
         ExitCode::SUCCESS
     } else {
-        println!("\nNOT PASSED: --seed {} repeats the choices", choice.seed);
+        println!("\nNOT PASSED: SEED={} repeats the choices", choice.seed);
         ExitCode::FAILURE
     }
 }
 
 impl Common {
     fn choice(self) -> Choice {
-        let new_seed = || SysRng.try_next_u64().expect("the system's random bytes");
-        let seed = self.seed.unwrap_or_else(new_seed);
-        println!("seed {seed}");
         Choice {
-            seed,
+            seed: testbed::traffic::seed(),
             names: self.names,
             ..Choice::default()
         }

@@ -131,8 +131,9 @@ pub fn run(choice: &Choice) -> bool {
 /// servers.
 fn play(configuration: &str, library: &Path, seed: u64) -> Option<String> {
     let output = Command::new(std::env::current_exe().expect("this program"))
-        .args(["locks", "--seconds", "0", "--seed", &seed.to_string()])
+        .args(["locks", "--seconds", "0"])
         .arg(configuration)
+        .env("SEED", seed.to_string())
         .env("REDIS_LOCK_MODULE", library)
         .output()
         .expect("this program");
