@@ -74,12 +74,6 @@ impl<'a> LockChange<'a> {
             _ => self.holder().map(|holder| holder.grant.token),
         }
     }
-
-    /// Returns true if the holder with this token leaves and others stay.
-    #[must_use]
-    pub fn removes(&self, token: Token) -> bool {
-        matches!(self, Self::Shared(SharedChange { step: SharedStep::Remove(removed), .. }) if *removed == token)
-    }
 }
 
 impl SharedChange<'_> {

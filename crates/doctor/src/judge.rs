@@ -119,10 +119,10 @@ const CHECKS: &[Check] = &[
 /// Makes all checks. Reports the same finding on several servers once.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for check in CHECKS {
+    for check @ (_, judge, ..) in CHECKS {
         let mut add = |server: &str, judged| add(&mut findings, check, server, judged);
         let nodes = facts.nodes.iter();
-        match check.1 {
+        match judge {
             Server(judge) => nodes.for_each(|node| add(&node.address, judge(node))),
             Among(judge) => nodes.for_each(|node| add(&node.address, judge(facts, node))),
             Watching(judge) => {

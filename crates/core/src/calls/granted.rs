@@ -35,15 +35,12 @@ pub(super) struct Pending {
 fn of_grant<'a, A>(
     pending: &'a mut [Pending],
     table: &'a Shards<CallId, Box<Call<A>>>,
-    (database, key, owner): HolderName<'a>,
+    holder: HolderName<'a>,
     token: Token,
 ) -> impl Iterator<Item = &'a mut Pending> {
     pending.iter_mut().filter(move |pending| {
-        let is_same = |call: &Call<A>| {
-            call.lock_id.is(database, key) && call.waiter.owner.as_owner() == owner
-        };
         let call = || table.get(&pending.id);
-        pending.token == token && call().is_some_and(|call| is_same(call))
+        pending.token == token && call().is_some_and(|call| call.holder_name() == holder)
     })
 }
 
