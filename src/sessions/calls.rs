@@ -1,4 +1,4 @@
-//! What commands on locks call: they report changes of grants to the sessions, and check what a session allows.
+//! The interface for commands on locks: they report changes of grants to the sessions, and check what a session allows.
 
 use redis_lock_core::parse::SessionMove;
 use redis_lock_core::sessions::{GrantName, LossReason, SessionId, can_renew};
@@ -11,7 +11,7 @@ use super::{timer, work};
 use crate::locks::{LockKey, check_write, monotonic};
 use crate::server::{Context, Text, WriteCheck};
 
-/// What a call does to the session of its grant.
+/// The effect of a call on the session of its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Membership {
     /// The grant stays in its session, if any.

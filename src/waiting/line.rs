@@ -1,4 +1,4 @@
-//! What commands ask about lines: which calls wait, and how many.
+//! Answers questions of commands about lines: which calls wait, and how many.
 
 use std::sync::Arc;
 

@@ -76,7 +76,7 @@ pub(super) fn next_call(
     }
 }
 
-/// What to do with a call whose turn it is.
+/// The next step for a call whose turn it is.
 enum Look {
     Here,
     PassedOver,

@@ -52,7 +52,7 @@ fn a_replica_answers_readonly_to_every_command_but_those_that_look() {
         assert!(cmd!(c, "LOCK.WAITERS", "k", "COUNT", 1).items().is_empty());
         nobody_waits(&replica);
         if read_only == "no" {
-            // What becomes free there stays free.
+            // A lock that becomes free on the replica stays free.
             cmd!(c, "DEL", "k").int();
             cmd!(c, "LOCK.INFO", "k").nil();
         }

@@ -58,7 +58,7 @@ pub fn cut_owner(text: &str, width: usize) -> String {
     format!("…{kept}{behind}")
 }
 
-/// Where the process id ends. It is the first part that has only digits and two parts before it.
+/// The index at which the process id ends. The process id is the first part that has only digits and two parts before it.
 fn end_of_pid(owner: &str) -> Option<usize> {
     let mut end = 0;
     for (number, part) in owner.split(':').enumerate() {

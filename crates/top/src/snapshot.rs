@@ -10,7 +10,7 @@ pub(crate) struct Id {
     pub(crate) what: What,
 }
 
-/// What a row of a table is about.
+/// The subject of a row of a table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
     /// The lock of this name.

@@ -9,7 +9,7 @@ use redis_lock_tool::Waiter;
 const PAGE: isize = 10;
 const PANELS: usize = Panel::ALL.len();
 
-/// What the keys do.
+/// The mode decides what a key does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Move in the tables.
@@ -34,8 +34,8 @@ pub(crate) struct Details {
     chosen: Choice<(i64, Vec<u8>)>,
 }
 
-/// What the chosen line of a list is about, so that the line stays chosen when it moves. Without a choice, it is the
-/// first line.
+/// The subject of the chosen line of a list, so that the line stays chosen when it moves. Without a choice, the first
+/// line counts as chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Choice<T>(Option<T>);
 

@@ -22,7 +22,7 @@ pub(crate) struct Servers {
     reading: tokio::sync::Mutex<()>,
 }
 
-/// Where a command goes: the node, and whether ASK led there.
+/// The node that gets a command, and whether an ASK redirection led there.
 pub(crate) type Route = (usize, bool);
 
 #[derive(Default)]

@@ -1,9 +1,9 @@
-//! What a call gives back after its client has disconnected.
+//! The holds that a call gives back after its client has disconnected.
 
 use super::call::{Amount, Taken};
 use crate::{Holders, Holds, OwnerBuf, ReleaseAmount, Token};
 
-/// What a call gives back.
+/// The hold or the grant that a call gives back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GiveBack {
     /// The owner of the grant.

@@ -59,7 +59,7 @@ impl Call {
         self
     }
 
-    /// What was granted to it.
+    /// The grant that this call returned, if any.
     #[must_use]
     pub fn granted(&self) -> Option<&Granted> {
         match &self.outcome {
@@ -119,7 +119,7 @@ impl Action {
     };
 }
 
-/// What an acquire asks for.
+/// The options of an acquire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acquire {
     /// `SHARED` or `LIMIT`; none where the call named neither, and allows nobody else.
@@ -134,7 +134,7 @@ pub struct Acquire {
     pub token: Option<u64>,
 }
 
-/// What a renewal asks for.
+/// The options of a renewal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Renew {
     /// `SHARED` or `LIMIT`: the limit to set.

@@ -32,7 +32,7 @@ pub(crate) enum Action {
     Crash { server: usize },
 }
 
-/// Where a message arrives, and whose it is.
+/// The server at which a message arrives, and the attempt that sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct At {
     pub(crate) server: usize,

@@ -60,7 +60,7 @@ struct Expected {
 /// How long the servers may differ from what was told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slack {
-    /// A lock may be held, or waited for, by one that has been told it is not.
+    /// An owner may still hold a lock, or wait for it, after it was notified of the end.
     pub(crate) leftover: Duration,
     /// A lock may be gone from one that has not been told.
     pub(crate) untold: Duration,
@@ -176,7 +176,7 @@ impl Ledger {
         self.told().keys.iter().cloned().collect()
     }
 
-    /// Nothing is held or waited for by one that has been told it is not, and who has not been told of a loss
+    /// No owner holds or waits for a lock after it was notified of the end, and each owner that was notified of no loss
     /// holds what it was granted.
     pub(crate) fn agrees(&self, site: &Site, slack: Slack) -> Verdict {
         let begun = Instant::now();
@@ -243,7 +243,10 @@ impl Told {
             let waiters: Vec<_> = seen.waiters.iter().collect();
             for (all, how) in [(strangers, "held"), (waiters, "waited for")] {
                 if all.len() > pending {
-                    let text = format!("{key} is {how} by {}, who was told it is not", all[0]);
+                    let text = format!(
+                        "{key} is {how} by {}, which was notified that this has ended",
+                        all[0]
+                    );
                     return Some((false, text));
                 }
             }

@@ -85,7 +85,7 @@ impl Stage {
         Ok((site, proxy, worker))
     }
 
-    /// Nothing is held or waited for by one that has been told it is not, from now on; and all losses are told.
+    /// From now on no owner holds or waits for a lock after it was notified of the end, and every loss is reported.
     pub(crate) fn agree(&self, site: &Site) -> Verdict {
         self.agree_within(site, Duration::ZERO)
     }

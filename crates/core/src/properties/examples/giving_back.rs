@@ -1,4 +1,4 @@
-//! What granted calls give back if their client did not get the reply.
+//! The holds and grants that calls give back if their clients did not get the reply.
 
 use super::script::{each, story};
 

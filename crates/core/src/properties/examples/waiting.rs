@@ -114,7 +114,7 @@ fn a_lease_without_waiters_ends_when_the_lock_is_next_opened() {
     story(
         "
         ann acquire; bob acquire shared px 70 block 0; ann release; = bob
-        pexpire 90; write 0; send; pass 80; tick             # the call of bob has its reply, and looks no more
+        pexpire 90; write 0; send; pass 80; tick             # bob's call has its reply and waits no longer
         = expiry 100090; cat acquire; = cat
     ",
     );

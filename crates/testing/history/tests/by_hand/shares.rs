@@ -35,7 +35,7 @@ pub(crate) fn examples() -> Vec<Example> {
             ])
             .sees(4, &[307])
             .sees(20, &[307]),
-        wrong("one of several is told that it has it alone", [NoOrder]).calls([
+        wrong("one of several holders gets an exclusive grant", [NoOrder]).calls([
             acquire("ann").shared().at(0, 1).granted(10, 1),
             acquire("bob").shared().at(2, 3).granted(20, 1),
             acquire("ann").at(4, 5).granted(10, 2),

@@ -84,7 +84,7 @@ pub(super) fn tasks(stage: &Stage) -> Verdict {
     site.until_waiting("right", 1)?;
     let (took, _) = of("left", "bob").refused_after(&["deadlock"])?;
     let limit = ms(1000) + MARGIN;
-    ensure!(took < limit, "a deadlock is told after {took:?}");
+    ensure!(took < limit, "a deadlock is reported after {took:?}");
     stage.agree(&site)?;
     worker.release(&two).ok()?;
     worker.release(&waits.granted()?).ok()?;

@@ -146,7 +146,7 @@ pub(super) fn poll_silent(stage: &Stage) -> Verdict {
     site.give_back(TAKEN);
     let granted = wait.granted()?;
     let (took, limit) = (begun.elapsed(), limit + lateness(begun));
-    ensure!(took <= limit, "a grant is told after {took:.1?}");
+    ensure!(took <= limit, "a grant is reported after {took:.1?}");
     worker.release(&granted).ok()?;
     worker.still_holds(&held, "with the reply to a POLL")?;
     stage.end(&site, &[&worker], LEASE)

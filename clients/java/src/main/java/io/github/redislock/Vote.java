@@ -50,7 +50,7 @@ final class Vote {
         return isRaising || asking != null && !isInLine;
     }
 
-    /** What it comes to: busy if the server has granted the lock, or lets wait. */
+    /** The outcome for the acquire: busy if the server has granted the lock, or if the call waits in line. */
     Kind kind() {
         boolean isBusy = isInLine || error == null && !isOpen();
         return isBusy ? Kind.BUSY : error == null ? Kind.UNAVAILABLE : LockException.kindOf(error);
